@@ -56,7 +56,7 @@ _TYPES = {
     "raw": "text or data",
     "str": "text",
 }
-_ROLES = ("jobs", "node_labels", "pools", "quotas", "rbac")
+_ROLES = {path.name for path in (ROOT / "roles").iterdir()}
 
 
 def pages() -> dict[Path, str]:
