@@ -302,7 +302,7 @@ def _autoscalers(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, Obje
     }
 
     def slim(obj: Object) -> tuple[Job, Object] | None:
-        target = obj["spec"]["scaleTargetRef"]
+        target = (obj.get("spec") or {}).get("scaleTargetRef") or {}
         job = services.get((obj["metadata"]["namespace"], target.get("kind"), target.get("name")))
         return (job, without_managed_fields(obj)) if job else None
 
