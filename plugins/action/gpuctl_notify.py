@@ -20,6 +20,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.send_notification 
     NOTIFY_SECRETS,
     Mailbox,
     NotSent,
+    RecipientsRefused,
     is_readable_underway,
     listed_answers,
     send_mail,
@@ -75,7 +76,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             else:
                 send_post(service, options["url"], options["secret"], told, options)
         except NotSent as problem:
-            remedy = _REMEDIES[service == EMAIL]
+            remedy = "Correct O(mail_to)." if isinstance(problem, RecipientsRefused) else _REMEDIES[service == EMAIL]
             text = self._worded(
                 f"{service} did not take the notification: {as_sentence(str(problem))} {remedy}", task_vars
             )

@@ -66,6 +66,10 @@ class NotSent(Exception):
         self.delay = delay  # seconds after which it may be sent; None if it will not help
 
 
+class RecipientsRefused(NotSent):
+    """The mail server takes the mail for none of its recipients."""
+
+
 class Mailbox(NamedTuple):
     """Where mail is given up, and for whom."""
 
@@ -147,8 +151,8 @@ def send_mail(mailbox: Mailbox, told: Notification, options: Mapping[str, Any]) 
             raise NotSent(text, 1.0 if 400 <= error.smtp_code < 500 else None) from None
         except smtplib.SMTPRecipientsRefused as error:
             answers = _answers(error.recipients)
-            may_pass = any(text.startswith("4") for text in answers.values())
-            raise NotSent(f"recipients refused: {listed_answers(answers)}", 1.0 if may_pass else None) from None
+            delay = 1.0 if any(text.startswith("4") for text in answers.values()) else None
+            raise RecipientsRefused(f"recipients refused: {listed_answers(answers)}", delay) from None
         except (smtplib.SMTPException, OSError) as error:
             raise NotSent(_cause(error), 1.0 if isinstance(error, OSError) else None) from None
 

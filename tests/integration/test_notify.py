@@ -216,7 +216,7 @@ def test_recipients_that_the_server_refuses_are_said(offline: Ansible) -> None:
         assert text in " ".join(done.screen.split())
         done = mail(offline, mails.port, "gone@example.com")
     assert done.failed
-    assert done.message.endswith("recipients refused: gone@example.com (550 no such user)")
+    assert done.message.endswith("recipients refused: gone@example.com (550 no such user). Correct mail_to.")
 
 
 def test_a_url_that_anybody_can_read_underway_is_warned_of(offline: Ansible, receiver: Receiver) -> None:
