@@ -49,6 +49,7 @@ FILES: dict[str, list[dict[str, Any]]] = {
     "policy.yaml": [
         {"kind": "policy", "policy": {"name": "company"}, "teams": {"team-a": {"pools": ["training-pool"]}}}
     ],
+    "cluster/chat.yaml": [inference("chat", job={"namespace": "team-a"})],
     "training.yaml": [training("bert", environment=DONE)],
     "inference.yaml": [inference("chat")],
     "services/embeddings.yaml": [inference("embeddings")],
