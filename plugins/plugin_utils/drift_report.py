@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import number_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import number_of, qualified_name
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import (
     Markup,
     PageColumn,
@@ -49,13 +49,6 @@ _PRUNE = "To delete what is no longer declared, add -e gpuctl_prune=true."
 def is_drift(result: Mapping[str, Any]) -> bool:
     """Whether gpuctl_drift_info has returned this."""
     return "undeclared" in result and "counts" in result
-
-
-def drift_json(result: Mapping[str, Any]) -> str:
-    """The result as other programs read it."""
-    left_out = ("failed", "invocation", "failed_when_result", "changed", "warnings", "deprecations")
-    kept = {name: value for name, value in result.items() if name not in left_out}
-    return json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
 
 
 def drift_screen(result: Mapping[str, Any], width: int, *, everything: bool) -> list[str]:
@@ -104,7 +97,7 @@ def _by_object(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
 
 
 def _place(row: Row) -> str:
-    return "/".join(filter(None, (row["kind"], row["namespace"], row["name"])))
+    return qualified_name(row["kind"], row["namespace"], row["name"])
 
 
 def _object_lines(rows: Sequence[Row], width: int) -> list[str]:

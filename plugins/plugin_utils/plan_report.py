@@ -6,12 +6,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import abridged, number_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import (
+    abridged,
+    number_of,
+    qualified_name,
+)
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import (
     Markup,
     PageColumn,
@@ -52,13 +55,6 @@ _FOLLOWS = ("queue", "access", "priority")
 def is_plan(result: Mapping[str, Any]) -> bool:
     """Whether gpuctl_plan_info has returned this."""
     return "plan" in result and "not_declared" in result
-
-
-def plan_json(result: Mapping[str, Any]) -> str:
-    """The plan, to be applied by the playbook provision, with all of the report."""
-    left_out = ("failed", "invocation", "failed_when_result", "changed", "warnings", "deprecations", "diff")
-    kept = {name: value for name, value in result.items() if name not in left_out}
-    return json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
 
 
 # -- screen ------------------------------------------------------------------------------------------------------------
@@ -163,7 +159,7 @@ def _by_interest(rows: Iterable[Row]) -> list[Row]:
 
 
 def _place(row: Row) -> str:
-    return "/".join(filter(None, (row["namespace"], row["name"])))
+    return qualified_name(row["namespace"], row["name"])
 
 
 def _sources(result: Row) -> str:
@@ -253,16 +249,15 @@ def _teams(result: Row) -> list[dict[str, Any]]:
     """Namespaces in which something changes."""
     teams: dict[str, dict[str, Any]] = {}
     for row in result["teams"]:
-        teams[row["namespace"]] = {"held": _arrow(row["gpus_before"], row["gpus_after"]), "changes": _differs(row)}
+        teams[row["namespace"]] = {
+            "held": _arrow(row["gpus_before"], row["gpus_after"]),
+            "changes": row["gpus_before"] != row["gpus_after"],
+        }
     for row in result["quotas"]:
         found = teams.setdefault(row["namespace"], {"held": "0", "changes": False})
         found[row["resource"]] = _arrow(row["hard_before"], row["hard_after"])
         found["changes"] = found["changes"] or row["hard_before"] != row["hard_after"]
     return [{"namespace": name, **teams[name]} for name in sorted(teams) if teams[name]["changes"]]
-
-
-def _differs(row: Row) -> bool:
-    return bool(row["gpus_before"] != row["gpus_after"])
 
 
 def _team_lines(result: Row, width: int, most: int | None) -> list[str]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -13,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.drift_report import drift_json, drift_page, is_drift
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.drift_report import drift_page, is_drift
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import description_page, is_description
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.plan_report import is_plan, plan_json, plan_page
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.plan_report import is_plan, plan_page
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report import (
     history_csv,
     history_page,
@@ -27,10 +28,20 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report impor
 
 Report = Callable[[Mapping[str, Any]], str]
 
+# Of the run, and not of what it was about.
+_OF_THE_TASK = ("failed", "invocation", "failed_when_result", "changed", "warnings", "deprecations", "diff")
+
+
+def result_json(result: Mapping[str, Any]) -> str:
+    """The result as other programs read it: a plan is applied from it by the playbook provision."""
+    kept = {name: value for name, value in result.items() if name not in _OF_THE_TASK}
+    return json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
+
+
 # What a result is, and what it can be written as, by the end of the file's name.
 _REPORTS: tuple[tuple[Callable[[Mapping[str, Any]], bool], Mapping[str, Report]], ...] = (
-    (is_plan, {".json": plan_json, ".html": plan_page}),
-    (is_drift, {".json": drift_json, ".html": drift_page}),
+    (is_plan, {".json": result_json, ".html": plan_page}),
+    (is_drift, {".json": result_json, ".html": drift_page}),
     (is_usage, {".csv": usage_csv, ".html": usage_page}),
     (is_history, {".csv": history_csv, ".html": history_page}),
     (is_description, {".html": description_page}),

@@ -220,6 +220,11 @@ class Declared:
     def known(self) -> bool:
         return self.refusal is None
 
+    @property
+    def claims_devices(self) -> bool:
+        """Whether the jobs of a pool claim their devices because it says so."""
+        return any(pool.hardware.device_class for pool in self.pools.values())
+
     def hardware(self, pool: str) -> PoolHardware:
         """What a pool declares of its hardware, with the GPU types of its nodes."""
         found = self.pools.get(pool) or Declaration(pool)

@@ -172,9 +172,8 @@ def with_devices(
 
     Or where a vendor's label says that a node has devices, and the node lists none.
     """
-    by_pools = any(pool.hardware.device_class for pool in declared.pools.values())
     unlisted = any(node.product and not node.devices for node in nodes)
-    if not by_pools and not unlisted and not any(use.claims for use in uses or ()):
+    if not declared.claims_devices and not unlisted and not any(use.claims for use in uses or ()):
         return nodes, uses
     inventory = read_taken_devices(client)
     return count_devices(nodes, uses, inventory) if inventory else (nodes, uses)

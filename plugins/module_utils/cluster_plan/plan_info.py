@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ..cluster.declared import read_declared
-from ..cluster.nodes import PodUse, slim_node, with_use
+from ..cluster.nodes import Node, PodUse, slim_node, with_use
 from ..cluster.read import read_pods, read_uses
 from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, plan_directory
 from ..directory.undeclared import Undeclared, find_undeclared
@@ -24,7 +24,7 @@ from ..kube.errors import ApiError, if_allowed
 from ..kube.resources import NAMESPACE, NODE, RESOURCE_QUOTA
 from ..kube.times import time_as_text
 from ..labels import MANAGED, QUOTA
-from ..manifest.problems import ManifestError, number_of
+from ..manifest.problems import ManifestError, number_of, qualified_name
 from ..namespaces import NamespaceOptions, allowed_namespaces
 from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task, TaskFailed
@@ -134,7 +134,7 @@ def _require_same(saved: Mapping[str, Any], plan: Mapping[str, Any], problems: S
 
 
 def _named(problem: Mapping[str, Any]) -> str:
-    place = "/".join(filter(None, (problem["namespace"], problem["name"])))
+    place = qualified_name(problem["namespace"], problem["name"])
     return f"{problem['kind']} {place}: {problem['problem']}" if place else str(problem["problem"])
 
 
@@ -171,10 +171,14 @@ def _report(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequence[Pla
     client = task.client()
     read_declared(found.client, found.warnings.append)
     unknown_use = "pods of all namespaces, so it is not known how many GPUs are in use"
+
+    def before_and_after(node: dict[str, Any]) -> tuple[Node, Node]:
+        return slim_node(node), slim_node(found.client.after(node) or node)
+
     uses = _readable(found, unknown_use, lambda: read_uses(client))
     known: list[PodUse] = uses or []
-    before = _readable(found, "nodes, so pools are not shown", lambda: client.list_slim(NODE, slim_node)) or []
-    after = (if_allowed(lambda: found.client.list_slim(NODE, slim_node), None) if before else None) or []
+    pairs = _readable(found, "nodes, so pools are not shown", lambda: client.list_slim(NODE, before_and_after)) or []
+    before, after = [now for now, _then in pairs], [then for _now, then in pairs]
     nodes = node_rows(with_use(before, known), after, known, effects)
     declared = [name for _namespace, name in found.declared.get("pool", ())]
     rows = [effect.row for effect in effects if effect.manifest.plan.changed or effect.manifest.problem]

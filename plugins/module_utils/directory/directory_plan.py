@@ -186,10 +186,15 @@ def _plan_pools(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan
         task.warn(drained if own.drain else disturbance(pool, jobs))
     found.add("pool", _plans_by_pool(plans))
     if plans.changed:
-        missing = [step for step in priority_class_steps(found.client, task.warn) if step.action is Action.CREATE]
-        found.add("priority", [Plan("PriorityClasses", "", "", tuple(missing))] if missing else [])
+        _plan_priorities(task, found)
     if queued := queued_pools(plans.declarations) or queued_pools(plans.live.declarations):
         found.add("queue", plans_for_queues(task, queued_pools(plans.declarations) if queued else {}))
+
+
+def _plan_priorities(task: Task[Any], found: DirectoryPlan) -> None:
+    """The PriorityClasses that pools and quotas bring with them."""
+    missing = [step for step in priority_class_steps(found.client, task.warn) if step.action is Action.CREATE]
+    found.add("priority", [Plan("PriorityClasses", "", "", tuple(missing))] if missing else [])
 
 
 def _plans_by_pool(plans: PoolPlans) -> Iterator[Plan]:
@@ -256,12 +261,12 @@ def _plan_quotas(task: Task[Any], options: DirectoryOptions, found: DirectoryPla
     if queued := queued_pools(read_declared(found.client, task.warn).pools):
         found.add("queue", plans_for_queues(task, queued))
     found.add("access", plans_for_new_namespaces(task, created_namespaces(planned.plans)))
-    missing = [step for step in priority_class_steps(found.client, task.warn) if step.action is Action.CREATE]
-    found.add("priority", [Plan("PriorityClasses", "", "", tuple(missing))] if missing else [])
+    _plan_priorities(task, found)
 
 
 def _plan_policies(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
-    policies = [(own, rules) for own in map(_policy_options, options.policies) if (rules := rules_in(own)) is not None]
+    given = [PolicyOptions(src=file) for file in options.policies]
+    policies = [(own, rules) for own in given if (rules := rules_in(own)) is not None]
     # All of them before any is planned: one that cannot be must not make the others seem to be no longer declared.
     found.declare("policy", (("", rules.name) for _own, rules in policies))
     for own, rules in policies:
@@ -271,10 +276,6 @@ def _plan_policies(task: Task[Any], options: DirectoryOptions, found: DirectoryP
         if result and result.error:
             found.problems.append(Problem("policy", f"policy {rules.name}: {result.error}", "", rules.name))
         found.add("policy", [plan])
-
-
-def _policy_options(file: str) -> PolicyOptions:
-    return PolicyOptions(src=file)
 
 
 # -- labels of nodes ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ against the cluster as it is would find all of that missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, TypeVar
 
 from ..cluster.label_selectors import expression_holds
@@ -48,6 +48,10 @@ class PlannedClient(Client):
                     self.remembered.clear()
         changed = {kind for kind, _namespace, _name in self._planned}
         self._read_once = {key: found for key, found in self._read_once.items() if key[0].kind not in changed}
+
+    def after(self, obj: Object) -> Object | None:
+        """An object of the server as it is after the plans; None if they delete it."""
+        return after_steps(self._planned.get(object_id(obj), ()), obj)
 
     def list_objects(
         self,
@@ -132,22 +136,13 @@ class PlannedClient(Client):
         if self._reads_only:
             return obj
         named = {"manager": manager} if manager else {}
-        try:
-            return super().apply(obj, dry_run=True, force=force, on_warning=on_warning, **named)
-        except ApiError as error:
-            if error.is_missing_namespace and self._creates_namespace(obj):
-                return obj
-            raise
+        send = partial(super().apply, obj, dry_run=True, force=force, on_warning=on_warning, **named)
+        return self._in_planned_namespace(obj, send)
 
     def create(self, obj: Object, *, dry_run: bool = False) -> Object | None:
         if self._reads_only:
             return obj
-        try:
-            return super().create(obj, dry_run=True)
-        except ApiError as error:
-            if error.is_missing_namespace and self._creates_namespace(obj):
-                return obj
-            raise
+        return self._in_planned_namespace(obj, partial(super().create, obj, dry_run=True))
 
     def merge_patch(
         self,
@@ -184,9 +179,15 @@ class PlannedClient(Client):
     def delete_collection(self, resource: Resource, namespace: str, *, labels: str, grace_seconds: int) -> None:
         raise NotImplementedError("a plan deletes nothing")
 
-    def _creates_namespace(self, obj: Object) -> bool:
-        steps = self._planned.get((NAMESPACE.kind, "", obj["metadata"].get("namespace") or ""), ())
-        return after_steps(steps, None) is not None
+    def _in_planned_namespace(self, obj: Object, send: Callable[[], T]) -> T | Object:
+        """The answer; the object itself if all that is wrong with it is that a plan has yet to create its namespace."""
+        try:
+            return send()
+        except ApiError as error:
+            steps = self._planned.get((NAMESPACE.kind, "", obj["metadata"].get("namespace") or ""), ())
+            if error.is_missing_namespace and after_steps(steps, None) is not None:
+                return obj
+            raise
 
 
 def after_steps(steps: Iterable[Step], obj: Object | None) -> Object | None:

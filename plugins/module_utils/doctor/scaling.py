@@ -18,7 +18,7 @@ from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, InvalidResponse, KubeError, as_sentence
 from ..kube.resources import API_SERVICE
-from ..labels import selector_text
+from ..labels import APP, selector_text
 from ..monitoring.adapter import served_names
 from ..prometheus.prometheus_client import Prometheus
 from ..prometheus.promql import POD, UTILIZATION, Source, matches, plain_queries
@@ -175,7 +175,7 @@ def _has_value(client: Client, versions: Mapping[str, str], asked: tuple[Object,
     try:
         if metric.type == "External":
             return bool(client.external_metric(version, namespace, metric.name, selector_text(metric.selector)))
-        return bool(client.metric_of_pods(version, namespace, metric.name, selector_text({"app": name})))
+        return bool(client.metric_of_pods(version, namespace, metric.name, selector_text({APP: name})))
     except ApiError as error:
         if error.is_forbidden:
             raise

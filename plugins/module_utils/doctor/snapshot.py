@@ -113,7 +113,7 @@ def read_snapshot(task: Task[Any]) -> Snapshot:
     client = task.client()
     declared = read_declared(client, task.warn, again=True)  # Which resources count depends on it.
     unknown = {} if declared.refusal is None else {"declared": as_sentence(declared.refusal)}
-    asked = [name for name in _READERS if name != "offering" or _claims_devices(declared)]
+    asked = [name for name in _READERS if name != "offering" or declared.claims_devices]
 
     def read(name: str, reader: Callable[[Client], Any] | None = None) -> Any:
         try:
@@ -157,10 +157,6 @@ def _why_no_answer(task: Task[Any]) -> str | None:
     except KubeError as problem:
         return str(problem)
     return ""
-
-
-def _claims_devices(declared: Declared) -> bool:
-    return any(pool.hardware.device_class for pool in declared.pools.values())
 
 
 def _date(header: str | None) -> datetime | None:

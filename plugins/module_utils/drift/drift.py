@@ -16,6 +16,7 @@ from ..engine.plan import WORKLOAD_KINDS, Action, Step
 from ..jobs.submitter import Ownership
 from ..kube.resources import CONFIG_MAP, NODE
 from ..labels import POOL, SYSTEM_NAMESPACE, is_managed, pool_config_map_name
+from ..manifest.problems import qualified_name
 from ..namespaces import NamespaceOptions, allowed_namespaces
 from ..options import ConcurrencyOptions, option
 from ..task import Task
@@ -111,8 +112,8 @@ def find_drift(task: Task[Any]) -> Drift:
 
 def _title(manifest: PlannedManifest) -> str:
     """How rows name a manifest: ``inference team-a/chat``."""
-    place = "/".join(filter(None, (manifest.namespace, manifest.name)))
-    return f"{manifest.kind} {place}" if manifest.kind != "pool" else f"pool {manifest.name}"
+    namespace = manifest.namespace if manifest.kind != "pool" else None
+    return f"{manifest.kind} {qualified_name(namespace, manifest.name)}"
 
 
 def _compare_pools(task: Task[Any], drift: Drift) -> None:
@@ -169,7 +170,7 @@ def _without_status(entry: Mapping[str, Any]) -> Object:
 def _add_undeclared(task: Task[Any], drift: Drift) -> None:
     ownership = Ownership(task)
     for found in find_undeclared(task.client(), drift.directory.declared, allowed_namespaces(task)):
-        title = f"{found.kind} {'/'.join(filter(None, (found.namespace, found.name)))}"
+        title = f"{found.kind} {qualified_name(found.namespace, found.name)}"
         level = _level(ownership, found.objects) if found.kind == "job" else WARNING
         drift.rows += [undeclared_row(obj, title, level) for obj in found.objects]
         if level == WARNING:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..manifest.problems import number_of
+from ..manifest.problems import number_of, qualified_name
 from ..options import option
 from ..task import ModuleSpec, Task, TaskFailed
 from .drift import Drift, DriftOptions, find_drift
@@ -41,7 +41,7 @@ MODULE = ModuleSpec(DriftInfoOptions, run)
 def _report(options: DriftInfoOptions, drift: Drift) -> dict[str, Any]:
     rows = sorted(drift.rows, key=lambda row: (_ORDER.index(row["level"]), row["manifest"], row["id"]))
     problems = [
-        {"manifest": "/".join(filter(None, (each.namespace, each.name))) or None, "kind": each.kind, "problem": line}
+        {"manifest": qualified_name(each.namespace, each.name) or None, "kind": each.kind, "problem": line}
         for each in drift.directory.problems
         for line in each.text.splitlines()
     ]

@@ -12,6 +12,7 @@ from ..engine.plan import Action, Step
 from ..engine.results import masked_changes
 from ..jobs.submitter import submitter_title
 from ..labels import BUILT_BY, SUBMITTED_BY
+from ..manifest.problems import qualified_name
 from ..redaction import marked_variables, mask_value, masked_object
 from .field_holders import CONTROLLER, OTHERS, UNKNOWN, Addition, Blame, additions, blame, last_of_others, last_run
 
@@ -170,7 +171,7 @@ def _user(obj: Object, found: Blame, audit_annotation: str | None) -> str | None
 def object_place(obj: Object) -> str:
     """``Deployment/team-a/chat``; ``Node/node-1`` for what is in no namespace."""
     metadata = obj["metadata"]
-    return "/".join(filter(None, (obj["kind"], metadata.get("namespace"), metadata["name"])))
+    return qualified_name(obj["kind"], metadata.get("namespace"), metadata["name"])
 
 
 def _shown(value: Any) -> Any:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..engine.fields import ABSENT, Path, key_of_entry, value_at
+from ..engine.fields import ABSENT, Path, key_of_entry, name_of_step, value_at
 from ..labels import FIELD_MANAGER, RESTARTED_AT
 
 OTHERS, GPUCTL, CONTROLLER, UNKNOWN = "others", "gpuctl", "controller", "unknown"
@@ -101,10 +101,7 @@ def holds(fields: Mapping[str, Any], path: Path) -> bool:
     for step in path:
         if not below:
             return below is not fields
-        if isinstance(step, str):
-            name = f"f:{step}"
-        else:
-            name = next((each for each in below if each.startswith("k:") and key_of_entry(each) == dict(step)), "")
+        name = name_of_step(below, step)
         if name not in below:
             return False
         below = below[name]

@@ -104,15 +104,18 @@ def is_owned(live: Mapping[str, Any], path: Path, manager: str) -> bool:
     """Whether ``manager`` holds a field at the path, or below it, by server-side apply."""
     fields = owned_fields(live, manager)
     for step in path:
-        if isinstance(step, tuple):
-            entries = (name for name in fields if name.startswith("k:") and key_of_entry(name) == dict(step))
-            name = next(entries, "")
-        else:
-            name = f"f:{step}"
+        name = name_of_step(fields, step)
         if name not in fields:
             return False
         fields = fields[name]
     return True
+
+
+def name_of_step(fields: Mapping[str, Any], step: str | Key) -> str:
+    """What a ``fieldsV1`` tree calls a step of a path; "" for an entry of a list that it does not have."""
+    if isinstance(step, str):
+        return f"f:{step}"
+    return next((name for name in fields if name.startswith("k:") and key_of_entry(name) == dict(step)), "")
 
 
 # Lists that merge by key, by field name (unique among the kinds that we build, except ``ports``). All other lists are

@@ -32,7 +32,7 @@ def judge_jobs(client: Client, jobs: Sequence[SelectedJob], declared: Declared) 
     if not jobs:
         return []
     classes = {job.priority_class["metadata"]["name"]: job.priority_class for job in jobs if job.priority_class}
-    may_claim = any(pool.hardware.device_class for pool in declared.pools.values()) or bool(declared.found_classes)
+    may_claim = declared.claims_devices or bool(declared.found_classes)
     snapshot = read_fit_snapshot(client, [job.objects for job in jobs], classes, may_claim=may_claim)
     now = datetime.now(timezone.utc)
     ends = _read_ends(client, snapshot, now)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from ..accelerators import DEFAULT_ACCELERATOR
+from ..given_times import seconds_of
 from ..labels import DEFAULT_POOL, RESERVED_POOLS
 from ..redaction import redact_arguments
 from . import rules
@@ -823,8 +824,7 @@ class NotebookRules(Block):
 
     @model_validator(mode="after")
     def _long_enough(self) -> NotebookRules:
-        minutes = int(self.idle_for[:-1]) * {"m": 1, "h": 60, "d": 1440}[self.idle_for[-1]]
-        if not 5 <= minutes <= 31 * 1440:
+        if not 5 * 60 <= (seconds_of(self.idle_for) or 0) <= 31 * 86_400:
             raise rules.section_error(f"idle time out of range: {self.idle_for}", "Use 5m to 31d", "idle_for")
         return self
 

@@ -119,6 +119,11 @@ def abridged(words: Sequence[str], most: int) -> str:
     return ", ".join(words[:most]) + more
 
 
+def qualified_name(*parts: str | None) -> str:
+    """`team-a/chat`, of the parts that there are."""
+    return "/".join(filter(None, parts))
+
+
 def number_of(count: int, noun: str, plural: str = "") -> str:
     """`1 file`, `2 files`."""
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"

@@ -17,8 +17,7 @@ from .policy_rules import PolicyRules
 
 def is_limited(policy: PolicyRules) -> bool:
     """Whether the policy has quotas."""
-    rules = policy.namespaces.values()
-    return any(each.max_gpus is not None or each.max_gpus_in_pools is not None for each in rules)
+    return any(rules.is_limited for rules in policy.namespaces.values())
 
 
 def counted_names(listed: Iterable[str], classes: Iterable[str], pools: Iterable[PoolHardware] = ()) -> tuple[str, ...]:

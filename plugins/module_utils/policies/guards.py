@@ -430,9 +430,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "counted",
         "resources.gpu",
-        lambda policy, rules: (
-            policy.counted if rules.max_gpus is not None or rules.max_gpus_in_pools is not None else None
-        ),
+        lambda policy, rules: policy.counted if rules.is_limited else None,
         _uncounted,
         "variables.resources.filter(l, l.exists(r, !(r in allowed))).map(l, l.filter(r, !(r in allowed))[0])",
         lambda policy, rules: (

@@ -57,6 +57,11 @@ class NamespaceRules:
     network: Network | None = None
     notebooks: IdleLimit | None = None
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether the accelerators of all jobs together are counted, which quotas do."""
+        return self.max_gpus is not None or self.max_gpus_in_pools is not None
+
     def most_in(self, pool: str) -> int | None:
         """The number of accelerators of a pool that all jobs may have together."""
         return self.max_gpus if self.max_gpus_in_pools is None else self.max_gpus_in_pools.get(pool, 0)

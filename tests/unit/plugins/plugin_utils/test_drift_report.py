@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.drift.drift_info import drift_summary
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.drift_report import (
-    drift_json,
     drift_page,
     drift_screen,
     is_drift,
 )
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import result_json
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import text_width
 
 SCREEN = Path(__file__).with_name("screens") / "drift.txt"
@@ -146,7 +146,7 @@ def test_a_name_from_outside_is_in_no_command_to_copy(name: str):
 
 
 def test_the_data_is_the_result_alone():
-    data = json.loads(drift_json({**RESULT, "failed": True, "changed": False, "invocation": {"token": "x"}}))
+    data = json.loads(result_json({**RESULT, "failed": True, "changed": False, "invocation": {"token": "x"}}))
     assert data == RESULT
     assert is_drift(data)
     assert not is_drift({"results": [], "undeclared": []})

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.plan_report import (
     is_plan,
-    plan_json,
     plan_page,
     plan_screen,
 )
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import result_json
 
 SCREEN = Path(__file__).with_name("screens") / "plan.txt"
 RESULT = Path(__file__).parents[2] / "fixtures" / "plan.json"
@@ -87,7 +87,7 @@ def test_nothing_to_change() -> None:
 
 def test_the_data_can_be_applied_again(result: dict[str, Any]) -> None:
     assert is_plan(result)
-    assert json.loads(plan_json({**result, "changed": False, "diff": [1], "failed": False})) == result
+    assert json.loads(result_json({**result, "changed": False, "diff": [1], "failed": False})) == result
 
 
 def test_names_do_not_become_html(result: dict[str, Any]) -> None:
