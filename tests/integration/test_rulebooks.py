@@ -49,20 +49,22 @@ def api(cluster: Cluster, tmp_path: Path) -> Api:
 
 
 def test_a_failure_reaches_a_webhook_once_over_a_restart(cluster: Cluster, api: Api, tmp_path: Path) -> None:
-    """And what a job writes into its log is no template for Ansible."""
-    evil = "{{ lookup('pipe', 'touch " + str(tmp_path / "evil") + "') }}"
+    """And what a job writes into its log or its description is no template for Ansible."""
+    command = f"lookup('pipe', 'touch {tmp_path / 'evil'}')"
+    evil = f"{{{{ {command} }}}}"
+    description = f"#jinja2:variable_start_string:'[[',variable_end_string:']]'\n[[ {command} ]]"
     environment = {"K8S_AUTH_KUBECONFIG": str(tmp_path / "kubeconfig")}
     variables = {"gpuctl_state_file": str(tmp_path / "state"), "gpuctl_namespaces": ["default"]}
     with http_receiver() as receiver:
         environment |= {"GPUCTL_NOTIFY_URL": receiver.url, "GPUCTL_NOTIFY_SECRET": "s3cret-of-the-hook"}
         with rulebook(tmp_path, "runwhere.gpuctl.notify", environment, variables) as first:
             first.wait_for("watching")
-            _fail(api, "first", evil)
+            _fail(api, "first", evil, description)
             eventually(lambda: receiver.requests, 90)
             # What was told is written within two seconds; a process that is killed before tells it again.
             eventually(lambda: "Failed" in (tmp_path / "state").read_text())
             first.stop()
-        _fail(api, "second", evil)
+        _fail(api, "second", evil, description)
         eventually(lambda: (api.get("job", "second", "default").get("status") or {}).get("failed"))
         with rulebook(tmp_path, "runwhere.gpuctl.notify", environment, variables) as again:
             eventually(lambda: len(receiver.requests) > 1, 90)
@@ -70,6 +72,7 @@ def test_a_failure_reaches_a_webhook_once_over_a_restart(cluster: Cluster, api: 
         events = [request.json["event"] for request in receiver.requests]
     assert [(event["type"], event["job"]) for event in events] == [("job.failed", "first"), ("job.failed", "second")]
     assert events[0]["last_lines"] == [evil.replace("{{", "{ {")]
+    assert events[0]["description"] == description.replace("#jinja2", "# jinja2")
     assert events[0]["exit_code"] == 3
     assert not (tmp_path / "evil").exists()
     assert "s3cret-of-the-hook" not in first.output + again.output
@@ -107,8 +110,9 @@ def test_the_other_rulebooks(cluster: Cluster, api: Api, tmp_path: Path) -> None
     assert told[0]["message"] == ALERT["annotations"]["summary"].replace("{{", "{ {")
 
 
-def _fail(api: Api, name: str, log: str) -> None:
+def _fail(api: Api, name: str, log: str, description: str) -> None:
     body = job(name, run=1, code=3)
+    body["metadata"].setdefault("annotations", {})["runwhere.ai/description"] = description
     body["spec"]["template"]["metadata"]["annotations"]["lab/log"] = log
     api.create("job", body, "default")
 

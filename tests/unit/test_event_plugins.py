@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +113,25 @@ def test_alerts_that_were_left_out_are_said(alert: Filter, caplog: pytest.LogCap
 
 @pytest.mark.parametrize("event", [{"payload": {"a": 1}}, {"alerts": "x", "groupKey": ""}, {}, {"payload": []}, "text"])
 def test_other_events_pass(alert: Filter, event: Any) -> None:
-    assert alert(event) is event
+    assert alert(event) == event
+
+
+@pytest.mark.parametrize("text", ["{{ x }}", "#jinja2:variable_start_string:'[['\n[[ x ]]"])
+def test_no_event_has_a_template(alert: Filter, text: str) -> None:
+    texts = {"labels": {"alertname": text, text: text}, "annotations": {text: text}, "fingerprint": text}
+    hostile = payload(firing(**texts), receiver=text)
+    found = [*alert({"payload": hostile, "meta": {"headers": {text: text}}}), alert({text: [text]})]
+    assert len(found) == 2
+    assert text not in "".join(_strings(found))
+
+
+def _strings(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    for item in data if isinstance(data, list) else ():
+        yield from _strings(item)
+    for pair in data.items() if isinstance(data, dict) else ():
+        yield from _strings(list(pair))
 
 
 def test_what_a_sender_makes_up_is_bounded(alert: Filter) -> None:

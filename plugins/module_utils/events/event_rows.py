@@ -159,8 +159,8 @@ def _event(
     # Before it is made inert: naming an option takes brackets away, which may stand in an opening of a template.
     reason = cut(mask_forms(worded(reason)), _LONGEST) if reason else None
     ending = f": {reason.rstrip('.')}." if reason else "."
-    row: dict[str, Any] = printable_data(
-        inert(
+    row: dict[str, Any] = inert(
+        printable_data(
             {
                 "type": type,
                 "id": id,

@@ -29,13 +29,13 @@ version_added: 1.1.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - A filter for C(eda.builtin.webhook), or any other event source that receives the webhooks of Alertmanager (version V(4) of its
-    payload). An event that is not such a payload is passed on as it is.
+    payload). An event that is not such a payload is passed on.
   - Each alert becomes an event, once. Alertmanager repeats what still fires (C(repeat_interval)), and sends the other alerts of a group
     again with each new one. What has the same fingerprint, start and status was passed on before, and is left out.
   - What was passed on is kept in memory. After a restart of the rulebook, an alert that still fires is passed on once more, with the same
     C(id).
-  - Whoever can reach the webhook can send it. Labels and annotations are bounded in number and length, and must be text. What would open
-    a template of Ansible in them gets a space.
+  - Whoever can reach the webhook can send it. Labels and annotations are bounded in number and length, and must be text. What would make
+    a template of Ansible in any event, key or value, gets a space.
 options:
   keep:
     description: How many alerts to remember, to recognize those that come again.
@@ -82,9 +82,9 @@ def main(event: Any, keep: int = 10_000, status: str | None = None) -> Any:
     """The events of the alerts in a payload; the event itself if it has none."""
     payload = _payload_of(event)
     if payload is None:
-        return event
+        return inert(event)
     _validate(keep, status)
-    meta = event.get("meta") if isinstance(event.get("meta"), dict) else None
+    meta = inert(event.get("meta")) if isinstance(event.get("meta"), dict) else None
     alerts = payload["alerts"]
     if len(alerts) > _MOST_ALERTS:
         _LOGGER.warning("a payload has %d alerts: those after the first %d are left out", len(alerts), _MOST_ALERTS)
@@ -142,7 +142,7 @@ def _event_of(alert: Any, payload: dict[str, Any], truncated: int) -> dict[str, 
         "truncated_alerts": truncated,
         "message": summary if status == "firing" else f"Resolved: {summary}",
     }
-    shown: dict[str, Any] = printable_data(inert(row))
+    shown: dict[str, Any] = inert(printable_data(row))
     return shown
 
 

@@ -14,7 +14,6 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.events.cluster_tra
     quota_change,
     quota_uses,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.events.inert_text import inert
 
 T1, T2 = "2026-08-01T10:00:00Z", "2026-08-01T11:00:00Z"
 READY = KnownNode("node-1", True, pool="a100")
@@ -57,13 +56,3 @@ def test_the_limits_of_a_quota_that_are_counted() -> None:
     found = {use.resource: use.percent for use in quota_uses({"spec": {"hard": hard}, "status": {"used": used}})}
     assert found == {"cpu": 50.0, "gpu": 100.0}
     assert list(quota_uses({"spec": {"hard": hard}, "status": {}})) == []
-
-
-@pytest.mark.parametrize("opening", ["{{ x }}", "{% x %}", "{# x #}", "{{{ x }}}"])
-def test_no_text_opens_a_template(opening: str) -> None:
-    """Jinja's own lexer says so."""
-    jinja2 = pytest.importorskip("jinja2")
-    shown = inert({opening: [f"a {opening} b"]})
-    (key,) = shown
-    for text in (key, *shown[key]):
-        assert {kind for _line, kind, _value in jinja2.Environment().lex(text)} == {"data"}
