@@ -127,7 +127,9 @@ results:
       description: Who submitted the job, for its workload.
       type: str
 undeclared:
-  description: What is no longer declared, and counts as drift, each with its C(kind) (V(job), V(quota), V(pool) or V(policy)), C(namespace) and C(name).
+  description:
+    - What is not declared, and counts as drift, each with its C(kind) (V(job), V(quota), V(pool) or V(policy)), C(namespace) and C(name), and
+      an C(id) such as V(job/team-a/chat) or V(quota/research). Another directory may declare it.
   returned: if the manifests could be read, also on failure
   type: list
   elements: dict

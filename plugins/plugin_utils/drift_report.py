@@ -43,7 +43,6 @@ _CHANGES = {
     "added": "added",
 }
 _TAKE_BACK = "To take a field back, name it as it is listed, with its object:"
-_PRUNE = "To delete what is no longer declared, add -e gpuctl_prune=true."
 
 
 def is_drift(result: Mapping[str, Any]) -> bool:
@@ -63,8 +62,6 @@ def drift_screen(result: Mapping[str, Any], width: int, *, everything: bool) -> 
     blocks.append(_problem_lines(result["problems"], width))
     if argument := _take_back_argument(row["id"] for row in rows if row["field"] and row["level"] != "info"):
         blocks.append([*wrapped(_TAKE_BACK, width), f"  {argument}"])
-    if result["undeclared"]:
-        blocks.append(wrapped(_PRUNE, width))
     hidden = len(result["results"]) - len(rows)
     if hidden:
         verb = "is" if hidden == 1 else "are"
@@ -86,7 +83,7 @@ _PLAIN = re.compile(r"[\w./:,@%+\[\]-]+", re.ASCII)
 
 
 # The title of a list of whole objects, by what is the matter with them.
-_WHOLE = {"missing": "Missing. Each was deleted, or never applied:", "undeclared": "No longer declared:"}
+_WHOLE = {"missing": "Missing. Each was deleted, or never applied:", "undeclared": "Not declared in this directory:"}
 
 
 def _by_object(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:

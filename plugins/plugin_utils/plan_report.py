@@ -269,9 +269,8 @@ def _left_lines(result: Row, width: int, most: int | None) -> list[str]:
     left = [f"{row['kind']} {_place(row)}" for row in result["not_declared"]]
     if not left:
         return []
-    text = f"Not declared any more, and left as it is: {abridged(left, len(left) if most is None else _NAMES)}."
-    it = "it" if len(left) == 1 else "them"
-    return wrapped(f"{text} To delete {it}, use the playbook drift with -e gpuctl_prune=true.", width, indent="  ")
+    names = abridged(left, len(left) if most is None else _NAMES)
+    return wrapped(f"Not declared in this directory, and left as is: {names}.", width, indent="  ")
 
 
 # -- page --------------------------------------------------------------------------------------------------------------

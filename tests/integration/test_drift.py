@@ -501,12 +501,22 @@ def test_the_playbook_reports_takes_back_and_prunes(world: World, ansible: Ansib
     assert f"(job {world.team}/old" in found.output
     assert {row["id"] for row in json.loads(output.read_text())["results"]} >= {f"{web}:spec.replicas"}
 
-    predicted = run("--check", take_back=f"{web}:spec.replicas", prune=True)
+    assert "gpuctl_prune" not in found.output
+
+    named = [f"job/{world.team}/old", f"pool/{world.field.pool('old')}"]
+    before = world.requests.writes
+    for refused in (True, "yes", "all", f"{named[0]},quota/{world.field.pool('q')}"):
+        answer = run(take_back=f"{web}:spec.replicas", prune=refused)
+        assert answer.status != 0
+        assert "not among the objects that this directory does not declare" in answer.output, answer.output
+    assert world.requests.writes == before
+
+    predicted = run("--check", take_back=f"{web}:spec.replicas", prune=",".join(named))
     assert predicted.status != 0
     assert re.search(r"old +\S+ +job +delete", predicted.output), predicted.output
     assert world.api.get("deployment", "old", world.team)
 
-    done = run(take_back=f"{web}:spec.replicas", prune="yes", fail_on="error")
+    done = run(take_back=f"{web}:spec.replicas", prune=named, fail_on="error")
     assert world.api.get("deployment", "web", world.team)["spec"]["replicas"] == 2, done.output
     assert world.api.get("deployment", "old", world.team) is None, done.output
     assert world.api.get("configmap", f"pool-{world.field.pool('old')}", SYSTEM) is None

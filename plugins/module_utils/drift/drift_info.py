@@ -52,7 +52,13 @@ def _report(options: DriftInfoOptions, drift: Drift) -> dict[str, Any]:
         "passed": not any(levels[level] for level in failing) and not (problems and failing),
         "results": rows,
         "undeclared": [
-            {"kind": each.kind, "namespace": each.namespace or None, "name": each.name} for each in drift.undeclared
+            {
+                "id": qualified_name(each.kind, each.namespace, each.name),
+                "kind": each.kind,
+                "namespace": each.namespace or None,
+                "name": each.name,
+            }
+            for each in drift.undeclared
         ],
         "problems": problems,
         "counts": {level: levels[level] for level in _ORDER},
