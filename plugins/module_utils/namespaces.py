@@ -8,15 +8,19 @@ than its manifests should.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
-from .labels import DNS_LABEL, LABEL_LENGTH, owner_of_reserved
+from .kube.errors import ApiError
+from .labels import DEFAULT_NAMESPACE, DNS_LABEL, LABEL_LENGTH, owner_of_reserved
 from .options import Options, option
 from .task import Task, TaskFailed
 
+T = TypeVar("T")
+
 ALLOWED_NAMESPACES = "GPUCTL_ALLOWED_NAMESPACES"
+NAMESPACE = "GPUCTL_NAMESPACE"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +28,79 @@ class NamespaceOptions(Options):
     """The option of modules that act in namespaces which a manifest or an option names."""
 
     allowed_namespaces: list[str] | None = option("list", elements="str")
+
+
+class NamespacesNeeded(TaskFailed):
+    """The account may not read the jobs of the whole cluster."""
+
+    @classmethod
+    def after(cls, refusal: ApiError) -> NamespacesNeeded:
+        return cls(f"{refusal}. Or set O(namespaces) to those that you may read.")
+
+
+class OwnNamespace(NamedTuple):
+    """Where a task acts that names no namespace, and what messages call the place that says so."""
+
+    name: str
+    origin: str
+
+
+def own_namespace(task: Task[Any], given: str | None) -> OwnNamespace:
+    """The namespace that the option gives, else where kubectl would act: no request is needed to know.
+
+    Raises TaskFailed for a name that is none, and ConnectionProblem.
+    """
+    if given:
+        return OwnNamespace(given, "O(namespace)")
+    return context_namespace(task) or OwnNamespace(DEFAULT_NAMESPACE, "O(namespace)")
+
+
+def context_namespace(task: Task[Any]) -> OwnNamespace | None:
+    """What the environment says, or else the kubeconfig's context or the service account of the surrounding pod."""
+    if variable := task.environ.get(NAMESPACE, "").strip():
+        own = OwnNamespace(variable, NAMESPACE)
+    elif namespace := task.client().namespace:
+        own = OwnNamespace(namespace, "namespace of the kubeconfig's context")
+    else:
+        return None
+    if problem := namespace_problem(own.name, None):
+        raise TaskFailed(f"{own.origin}: {problem}")
+    return own
+
+
+def job_namespace(task: Task[Any]) -> str:
+    """The namespace of the job that the options name. Raises TaskFailed if the task may not act in it."""
+    own = own_namespace(task, task.options.namespace)
+    require_allowed(task, [own.name], own.origin)
+    return own.name
+
+
+def in_own_namespace(task: Task[Any]) -> Task[Any]:
+    """The task in the namespace in which others act, unless its options name some."""
+    if task.options.namespaces:
+        return task
+    own = own_namespace(task, None)
+    require_allowed(task, [own.name], own.origin)
+    return task.with_options(replace(task.options, namespaces=[own.name]))
+
+
+def read_permitted(task: Task[Any], read: Callable[[Task[Any]], T]) -> tuple[Task[Any], T]:
+    """The task and what it has read: of the whole cluster, or of its own namespace if the account may read no more."""
+    try:
+        return task, read(task)
+    except NamespacesNeeded as refusal:
+        own = in_own_namespace(task)
+        try:
+            found = read(own)
+        except ApiError as error:
+            if error.is_forbidden:
+                raise refusal from None
+            raise
+        task.warn(
+            f"Only namespace {own.options.namespaces[0]} is shown, because this account may not list the jobs of the "
+            f"whole cluster. Set O(namespaces) for others."
+        )
+        return own, found
 
 
 def allowed_namespaces(task: Task[Any]) -> Sequence[str] | None:

@@ -5,20 +5,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from .cluster.declared import read_declared
 from .cluster.nodes import node_row, slim_node, with_use
 from .cluster.read import read_uses, with_devices
-from .jobs.job_info import JobInfoOptions, NamespacesNeeded, names_not_found, read_jobs_info
+from .jobs.job_info import JobInfoOptions, names_not_found, read_jobs_info
 from .jobs.job_rows import age
 from .jobs.select import JOB_KINDS
 from .kube.errors import ApiError
 from .kube.resources import NODE
-from .labels import DEFAULT_NAMESPACE
-from .namespaces import NamespaceOptions
+from .namespaces import NamespaceOptions, OwnNamespace, context_namespace, read_permitted, require_allowed
 from .options import option
 from .pools.pool_info import pool_rows, read_pool_rows
 from .quotas.quota_info import QuotaInfoOptions, read_quota_rows
@@ -31,6 +30,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, kw_only=True)
 class StatusOptions(NamespaceOptions):
     namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+    all_namespaces: bool = option("bool", default=False)
     pool: str | None = option("str")
     kind: str | None = option("str", choices=list(JOB_KINDS))
     status: str | None = option("str")
@@ -50,18 +50,16 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     if options.watch is not None and options.watch < 1:
         raise TaskFailed(f"watch: {options.watch} is below 1. Give the seconds between two reads.")
     unreadable: dict[str, str] = {}
-    job_task = task.with_options(_job_options(options))
-    try:
-        jobs = read_jobs_info(job_task)
-    except NamespacesNeeded as refusal:
-        job_task = _in_own_namespace(task)
-        jobs = _jobs_or_fail(job_task, refusal)
+    own = _own_namespace(task)
+    job_task = task.with_options(_job_options(options, [own.name] if own else options.namespaces))
+    job_task, jobs = read_permitted(job_task, read_jobs_info)
     quotas = _if_readable(unreadable, "quotas", lambda: _quotas(job_task)) or []
     nodes, pools = _nodes_and_pools(task, unreadable)
     for problem in names_not_found(job_task, jobs["results"], {row["namespace"] for row in quotas}):
         raise TaskFailed(problem)
     return {
         "changed": False,
+        "namespace": own.name if own else None,
         "jobs": with_restarts(jobs["results"], jobs["pods"], datetime.now(timezone.utc)),
         "pods": jobs["pods"] if options.pods else [],
         "quotas": quotas,
@@ -74,37 +72,25 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(StatusOptions, run)
 
 
-def _job_options(options: StatusOptions) -> JobInfoOptions:
+def _own_namespace(task: Task[StatusOptions]) -> OwnNamespace | None:
+    """The one that the environment or the context names, unless the options ask for others."""
+    options = task.options
+    own = None if options.namespaces or options.all_namespaces else context_namespace(task)
+    if own:
+        require_allowed(task, [own.name], own.origin)
+    return own
+
+
+def _job_options(options: StatusOptions, namespaces: list[str] | None) -> JobInfoOptions:
     return JobInfoOptions(
         name=options.name,
         kind=options.kind,
         pool=options.pool,
         status=options.status,
-        namespaces=options.namespaces,
+        namespaces=namespaces,
         allowed_namespaces=options.allowed_namespaces,
         pods=True,
     )
-
-
-def _in_own_namespace(task: Task[StatusOptions]) -> Task[JobInfoOptions]:
-    """The task for an account that may not list the jobs of all namespaces: in the one that kubectl would use."""
-    namespace = task.client().namespace or DEFAULT_NAMESPACE
-    return task.with_options(replace(_job_options(task.options), namespaces=[namespace]))
-
-
-def _jobs_or_fail(task: Task[JobInfoOptions], refusal: TaskFailed) -> dict[str, Any]:
-    try:
-        found = read_jobs_info(task)
-    except ApiError as error:
-        if error.is_forbidden:
-            raise refusal from None
-        raise
-    shown = ", ".join(task.options.namespaces or ())
-    task.warn(
-        f"Only namespace {shown} is shown, because this account may not list the jobs of the whole cluster. Set "
-        f"O(namespaces) for others."
-    )
-    return found
 
 
 def _quotas(task: Task[JobInfoOptions]) -> list[Row]:

@@ -187,9 +187,9 @@ class MissingPermission:
             return f"kubectl create {kind} NAME --clusterrole=gpuctl-{role} --user={user}"
         place = self.namespace or ("ITS_NAMESPACES" if level == SUBMIT else None)
         limit = f" namespaces={place}" if place and level != ADMINISTER else ""
-        options = f"name={account[2]} namespace={account[1]} level={level}{limit}"
-        command = f'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "{options}"'
-        return f"{command} (in place of what the account has{': name all its namespaces' if limit else ''})"
+        # The level may be lower than what the account has elsewhere, which the message does not say.
+        options = f"name={account[2]} namespace={account[1]} level={level}{limit} append=true"
+        return f'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "{options}"'
 
 
 _ACCOUNT = re.compile(r"system:serviceaccount:([-a-z0-9]+):([-.a-z0-9]+)")

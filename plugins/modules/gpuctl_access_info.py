@@ -17,7 +17,7 @@ description:
     M(runwhere.gpuctl.gpuctl_policy) wrote. Admission webhooks are not asked.
 options:
   namespaces:
-    description: Namespaces to ask about. The default is V(default).
+    description: Namespaces to ask about. The default is that of E(GPUCTL_NAMESPACE), else that of the kubeconfig's context, else V(default).
     type: list
     elements: str
   pools:

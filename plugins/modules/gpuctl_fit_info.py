@@ -43,7 +43,9 @@ options:
       - Exactly one of O(src) and O(definition) is required.
     type: raw
   namespace:
-    description: Namespace of jobs whose manifest does not specify one. The default is V(default).
+    description:
+      - Namespace of jobs whose manifest does not specify one. The default is that of E(GPUCTL_NAMESPACE), else that of the
+        kubeconfig's context, else V(default).
     type: str
   policy:
     description:

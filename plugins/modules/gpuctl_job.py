@@ -83,7 +83,10 @@ options:
     choices: [training, inference, notebook, compute]
   namespace:
     description:
-      - Namespace of the job O(name), and of jobs whose manifest does not specify one. The default is V(default).
+      - Namespace of the job O(name), and of jobs whose manifest does not specify one.
+      - The default is that of the environment variable E(GPUCTL_NAMESPACE), else that of the kubeconfig's context, as with C(kubectl),
+        else V(default). Inside a pod, a task that connects as the service account of the pod uses the namespace of the pod.
+      - Before version 1.1.0, the default was V(default).
       - The namespace must exist. It cannot be C(gpuctl-system) or C(kube-*), except to delete a job with V(absent) for O(state).
     type: str
   rerun:

@@ -32,11 +32,18 @@ options:
     type: str
   namespaces:
     description:
-      - Return only runs in these namespaces, which are the teams. The default is all namespaces, which requires cluster-wide
-        permissions.
+      - Return only runs in these namespaces, which are the teams. The default is all namespaces, if the account may list them.
     type: list
     elements: str
     aliases: [namespace]
+  all_namespaces:
+    description:
+      - Without O(namespaces), whether to look at all namespaces. V(false) stands for the one in which M(runwhere.gpuctl.gpuctl_job) would
+        act, that of E(GPUCTL_NAMESPACE), else of the kubeconfig's context, else V(default).
+      - An account that may not list the jobs of the whole cluster gets those of that namespace in any case, with a warning.
+    type: bool
+    default: true
+    version_added: 1.1.0
   pool:
     description: Return only runs in this pool. V(default) stands for the nodes without a pool.
     type: str

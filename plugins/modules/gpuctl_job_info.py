@@ -37,10 +37,18 @@ options:
         V(Failed) and V(Unknown), case-insensitive.
     type: str
   namespaces:
-    description: Return only jobs in these namespaces. The default is all namespaces, which requires cluster-wide permissions.
+    description: Return only jobs in these namespaces. The default is all namespaces, if the account may list them.
     type: list
     elements: str
     aliases: [namespace]
+  all_namespaces:
+    description:
+      - Without O(namespaces), whether to look at all namespaces. V(false) stands for the one in which M(runwhere.gpuctl.gpuctl_job) would
+        act, that of E(GPUCTL_NAMESPACE), else of the kubeconfig's context, else V(default).
+      - An account that may not list the jobs of the whole cluster gets those of that namespace in any case, with a warning.
+    type: bool
+    default: true
+    version_added: 1.1.0
   label_selectors:
     description: Additional Kubernetes label selectors. A job must match all of them.
     type: list

@@ -26,7 +26,7 @@ options:
     type: str
     required: true
   namespace:
-    description: Namespace of the job. The default is V(default).
+    description: Namespace of the job. The default is that of E(GPUCTL_NAMESPACE), else that of the kubeconfig's context, else V(default).
     type: str
   start:
     description:

@@ -38,7 +38,9 @@ options:
     description: Labels of nodes, by the names of the nodes, as for the role C(runwhere.gpuctl.node_labels).
     type: dict
   namespace:
-    description: Namespace of jobs whose manifest does not specify one. The default is V(default).
+    description:
+      - Namespace of jobs whose manifest does not specify one. The default is that of E(GPUCTL_NAMESPACE), else that of the
+        kubeconfig's context, else V(default).
     type: str
   force:
     description: Whether pools take nodes from other pools, and labels of nodes replace other values.

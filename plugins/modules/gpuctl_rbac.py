@@ -20,8 +20,8 @@ description:
     cluster, but in each namespace except C(kube-*) and C(gpuctl-system). M(runwhere.gpuctl.gpuctl_quota) grants it in
     namespaces that it creates. After you create a namespace in another way, run this module again for accounts with
     O(level=administer), or with O(level=read) for the whole cluster.
-  - The account gets exactly the level and the namespaces of the task. Permissions that an earlier task granted are revoked.
-    Bindings that this module did not create are not changed.
+  - The account gets exactly the level and the namespaces of the task. Permissions that an earlier task granted are revoked,
+    unless O(append=true). Bindings that this module did not create are not changed.
   - After writing, the module reads the permissions again. If another task has changed them at the same time, it applies its own
     level again, with a warning, so that two tasks never leave a mixture of both.
   - A missing service account is created, and so is its namespace if that is C(gpuctl-system). An existing account that this
@@ -36,7 +36,7 @@ description:
 options:
   state:
     description:
-      - V(present) grants the permissions of O(level) and revokes all others that this module granted.
+      - V(present) grants the permissions of O(level) and, without O(append), revokes all others that this module granted.
       - V(absent) revokes all of them, and deletes the account if this module created it. The ClusterRoles are kept.
     type: str
     choices: [present, absent]
@@ -79,6 +79,15 @@ options:
       - Nodes and pools are cluster-wide, so O(level=read) with namespaces does not include them.
     type: list
     elements: str
+  append:
+    description:
+      - Whether the account keeps the levels and namespaces that earlier tasks granted, and gets those of this task in addition. So an
+        account that submits jobs to one namespace can read another one.
+      - Messages about missing permissions suggest it, because they do not know what else an account has.
+      - A later task without it leaves the account only its own level and namespaces again.
+    type: bool
+    default: false
+    version_added: 1.1.0
 notes:
   - The module does not return a token. M(runwhere.gpuctl.gpuctl_kubeconfig) writes one into a kubeconfig. To create one for
     O(api_key) or for an AWX credential of the type "OpenShift or Kubernetes API Bearer Token", run
@@ -123,6 +132,13 @@ EXAMPLES = r"""
     name: ml-team-a
     level: submit
     namespaces: [team-a]
+
+- name: Let an account that submits jobs elsewhere read the jobs of another team, too
+  runwhere.gpuctl.gpuctl_rbac:
+    name: awx-submit
+    level: read
+    namespaces: [team-c]
+    append: true
 
 - name: Revoke all permissions
   runwhere.gpuctl.gpuctl_rbac:

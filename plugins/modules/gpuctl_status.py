@@ -39,11 +39,17 @@ options:
     type: str
   namespaces:
     description:
-      - Show only jobs and quotas in these namespaces. The default is all namespaces, which requires cluster-wide permissions.
-        Without them, the namespace of the kubeconfig's context, or V(default), is shown, with a warning.
+      - Show only jobs and quotas in these namespaces. The default is the namespace of the environment variable E(GPUCTL_NAMESPACE), else
+        that of the kubeconfig's context. If neither names one, all namespaces are shown.
+      - An account that may not list the jobs of all namespaces gets those of its own, or of V(default), with a warning.
     type: list
     elements: str
     aliases: [namespace]
+  all_namespaces:
+    description: Whether to show all namespaces, also if the kubeconfig's context names one.
+    type: bool
+    default: false
+    version_added: 1.1.0
   pods:
     description: Whether to show the pods of the jobs, with their nodes and IP addresses.
     type: bool
@@ -115,6 +121,11 @@ nodes:
   returned: success
   type: list
   elements: dict
+namespace:
+  description: The namespace that is shown because the environment or the kubeconfig's context names it. Otherwise V(none).
+  returned: success
+  type: str
+  sample: team-a
 unreadable:
   description:
     - The errors for what the account may not read, by V(quotas), V(nodes), V(usage) and V(pools). V(nodes) stands for pools, too,

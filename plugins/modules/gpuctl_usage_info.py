@@ -45,7 +45,8 @@ options:
   namespaces:
     description:
       - Count only jobs of these namespaces. The default is all namespaces, which requires cluster-wide permissions. Only with them it is
-        known how many hours nobody held.
+        known how many hours nobody held. An account without them gets its own namespace, with a warning. That is the one of
+        E(GPUCTL_NAMESPACE), else of the kubeconfig's context, else V(default).
     type: list
     elements: str
     aliases: [namespace]

@@ -140,8 +140,14 @@ def _status(result: Mapping[str, Any], width: int, room: Room | None, paint: Pai
         jobs_block(result["jobs"], width, room=room, paint=paint),
         table_lines(result["pods"], _POD_COLUMNS, width, paint) if result["pods"] else [],
         reasons_block(result["jobs"], width, room=room),
+        _own_namespace(result.get("namespace"), width),
     ]
     return joined_blocks(blocks)
+
+
+def _own_namespace(namespace: str | None, width: int) -> list[str]:
+    text = f"This is namespace {namespace}. Add -e gpuctl_all_namespaces=true to show all."
+    return wrapped(text, width) if namespace else []
 
 
 _CHECK_COLUMNS = (
@@ -254,7 +260,7 @@ def _undivided(pools: Sequence[Row], width: int) -> list[str]:
 # An account of level submit reads nodes, and of pods only its own.
 _NOT_KNOWN = {
     "usage": "How many GPUs are free is not known: this account may not list the pods of all namespaces (level read of "
-    "gpuctl_rbac).",
+    "gpuctl_rbac, with append=true).",
     "pools": "Pools without nodes are not shown: this account may not read what is declared in gpuctl-system.",
 }
 
@@ -477,9 +483,9 @@ def logs_screen(rows: Sequence[Row], *, colors: bool = False) -> list[str]:
     """The logs of pods, with their colours or without."""
     blocks = []
     for row in rows:
-        title = f"==> {row['pod']} on {row['node'] or 'no node'} ({row['status']}) <=="
+        title = f"==> {row['namespace']}/{row['pod']} on {row['node'] or 'no node'} ({row['status']}) <=="
         lines = [row["error"]] if row["error"] else [_terminal_line(line, colors) for line in row["lines"]]
-        blocks.append([title, *lines] if len(rows) > 1 or row["error"] else lines)
+        blocks.append([title, *lines])
     return joined_blocks(blocks)
 
 

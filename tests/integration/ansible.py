@@ -15,6 +15,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
+_NOT_INHERITED = ("K8S_AUTH_", "KUBECONFIG", "GPUCTL_NAMESPACE")
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Ansible:
     def full_environment(self) -> dict[str, str]:
         """The variables that the tools get."""
         return {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("K8S_AUTH_", "KUBECONFIG"))},
+            **{name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)},
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
             "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).with_name("callback_plugins")),
             "ANSIBLE_CALLBACKS_ENABLED": "record",

@@ -130,6 +130,32 @@ def test_the_kubeconfig_works_until_its_owner_leaves(direct: Ansible, api: Api, 
     assert changed(again) == 0
 
 
+def test_the_kubeconfig_is_all_that_a_colleague_needs(direct: Ansible, api: Api, colleague: Colleague):
+    """Every command acts in the namespace of the kubeconfig, without being told."""
+    done = run(direct, "onboard", **colleague.variables())
+    assert f"Its namespace is {colleague.name}." in " ".join(done.output.split())
+    own = Ansible(direct.directory, {"K8S_AUTH_KUBECONFIG": str(colleague.file), "COLUMNS": "160"})
+    manifest = direct.directory / "train.yaml"
+    manifest.write_text(yaml.safe_dump(training()))
+
+    def succeeds(playbook: str, **variables: Any) -> str:
+        done = run(own, playbook, **variables)
+        assert done.status == 0, done.output
+        return done.output
+
+    assert colleague.name in succeeds("submit", src=str(manifest), wait=True, wait_for="scheduled")
+    assert api.get("job", "train", colleague.name)
+    assert "1 job: " in succeeds("status")
+    assert f"==> {colleague.name}/train" in succeeds("logs", name="train")
+    assert colleague.name in succeeds("describe", name="train")
+    for playbook in ("pause", "resume", "restart"):
+        assert colleague.name in succeeds(playbook, name="train")
+    for report in ("usage", "history"):
+        assert f"Only namespace {colleague.name} is shown" in " ".join(succeeds(report).split())
+    assert colleague.name in succeeds("delete", name="train", wait=True)
+    assert api.get("job", "train", colleague.name) is None
+
+
 def test_what_belongs_to_a_colleague_goes_only_if_asked(ansible: Ansible, api: Api, colleague: Colleague):
     assert run(ansible, "onboard", **colleague.variables(storage="1Gi", **REGISTRY)).status == 0
     ansible.job(definition=training("others"), namespace=colleague.name)

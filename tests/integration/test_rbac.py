@@ -16,7 +16,7 @@ from .accounts import account, make_priority_classes
 from .ansible import ROOT, Ansible, TaskResult
 from .api import PATHS, Api, eventually
 from .manifests import compute, inference, notebook, training
-from .namespaces import remove_namespaces
+from .namespaces import make_namespace, remove_namespaces
 from .pools import LEASE, Field
 from .recorder import Permission, Recorder
 
@@ -114,6 +114,27 @@ def test_an_account_has_the_permissions_of_the_last_task(
     assert api.get("serviceaccount", robot["name"], namespace) is None
     assert api.list("rolebinding", namespace) == []
     assert not grant(ansible, robot, state="absent").changed
+
+
+def test_append_keeps_what_an_account_has(
+    ansible: Ansible, api: Api, recorder: Recorder, namespace: str, robot: dict[str, Any]
+):
+    with_jobs = make_namespace(api)
+    try:
+        grant(ansible, robot, level=SUBMIT, namespaces=[with_jobs])
+        added = grant(ansible, robot, level=READ, namespaces=[namespace], append=True)
+        assert added.changed, added.message
+        assert "delete" not in {each["action"] for each in added.result["results"][0]["resources"]}
+        eventually(lambda: may(api, robot, "list", "pods", namespace))
+        assert may(api, robot, "create", "jobs", with_jobs, "batch")
+        assert not may(api, robot, "create", "jobs", namespace, "batch")
+        recorder.clear()
+        assert not grant(ansible, robot, level=READ, namespaces=[namespace], append=True).changed
+        assert recorder.writes == []
+        grant(ansible, robot, level=READ, namespaces=[namespace])
+        eventually(lambda: not may(api, robot, "create", "jobs", with_jobs, "batch"))
+    finally:
+        remove_namespaces(api, with_jobs)
 
 
 def test_an_unmanaged_account_is_bound_and_not_changed(

@@ -11,8 +11,8 @@ from ..cluster.declared import Declared, read_declared
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, KubeError, as_sentence
 from ..kube.resources import RESOURCE_QUOTA
-from ..labels import DEFAULT_NAMESPACE, DEFAULT_POOL, SYSTEM_NAMESPACE
-from ..namespaces import NamespaceOptions, require_allowed
+from ..labels import DEFAULT_POOL, SYSTEM_NAMESPACE
+from ..namespaces import NamespaceOptions, own_namespace, require_allowed
 from ..options import option
 from ..policies.policy_rules import NamespaceRules, PolicyRules, strictest_limits
 from ..quotas.usage import usage
@@ -46,8 +46,9 @@ class AccessInfoOptions(NamespaceOptions):
 def run(task: Task[AccessInfoOptions]) -> dict[str, Any]:
     """Asks the API server about each right; nothing is written. Raises TaskFailed, and KubeError."""
     options = task.options
-    namespaces = options.namespaces or [DEFAULT_NAMESPACE]
-    require_allowed(task, namespaces, "O(namespaces)")
+    own = None if options.namespaces else own_namespace(task, None)
+    namespaces = [own.name] if own else options.namespaces or []
+    require_allowed(task, namespaces, own.origin if own else "O(namespaces)")
     declared = read_declared(task.client(), task.warn)
     rights = _rights(task, namespaces)
     rows = [row for namespace in namespaces for row in _pools(declared, namespace, options.pools)]

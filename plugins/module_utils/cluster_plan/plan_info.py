@@ -25,7 +25,7 @@ from ..kube.resources import NAMESPACE, NODE, RESOURCE_QUOTA
 from ..kube.times import time_as_text
 from ..labels import MANAGED, QUOTA
 from ..manifest.problems import ManifestError, number_of, qualified_name
-from ..namespaces import NamespaceOptions, allowed_namespaces
+from ..namespaces import NamespaceOptions, allowed_namespaces, own_namespace
 from ..options import ConcurrencyOptions, option
 from ..task import ModuleSpec, Task, TaskFailed
 from .plan_capacity import node_rows, pool_rows_of, quota_rows_of, team_rows
@@ -70,7 +70,7 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
         "format": FORMAT,
         "made_at": time_as_text(now),
         "cluster": _cluster(task),
-        "options": {name: value for name, value in asdict(options).items() if name not in _NOT_OF_PLAN},
+        "options": _saved_options(task),
         "manifests": manifests_digest(_files([*options.src, *(options.policies or ())])),
         "steps": step_digests(effects),
     }
@@ -94,6 +94,13 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
 
 
 MODULE = ModuleSpec(PlanOptions, run)
+
+
+def _saved_options(task: Task[PlanOptions]) -> dict[str, Any]:
+    """Those that the plan depends on. Its namespace is not that of the context of whoever applies it."""
+    own = own_namespace(task, task.options.namespace)
+    given = {name: value for name, value in asdict(task.options).items() if name not in _NOT_OF_PLAN}
+    return {**given, "namespace": own.name}
 
 
 def _directory_options(options: PlanOptions) -> DirectoryOptions:

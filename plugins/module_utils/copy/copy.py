@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..engine.results import map_diff
-from ..labels import DEFAULT_NAMESPACE, MAIN_CONTAINER
+from ..labels import MAIN_CONTAINER
 from ..manifest.problems import abridged, number_of
-from ..namespaces import NamespaceOptions, allowed_namespaces, require_allowed
+from ..namespaces import NamespaceOptions, allowed_namespaces, job_namespace
 from ..options import option
 from ..printable import one_line
 from ..task import ModuleSpec, Task, TaskFailed
@@ -67,8 +67,7 @@ MODULE = ModuleSpec(CopyOptions, run)
 
 def _container(task: Task[CopyOptions]) -> Container:
     options = task.options
-    job = (options.namespace or DEFAULT_NAMESPACE, options.name)
-    require_allowed(task, job[:1])
+    job = (job_namespace(task), options.name)
     try:
         pod = pod_to_copy(task.client(), job, options.pod, options.container, allowed_namespaces(task))
     except ValueError as problem:

@@ -20,12 +20,11 @@ from ..cluster.status import failure_of, is_terminating, status_of
 from ..jobs.absence import no_pods_message
 from ..kube.errors import KubeError
 from ..kube.resources import POD, resource_of
-from ..labels import DEFAULT_NAMESPACE
 from ..logs.log_grep import Grep, GrepFailed
 from ..logs.log_lines import View
 from ..logs.log_pods import choose_pods, sort_pods
 from ..manifest.problems import number_of
-from ..namespaces import allowed_namespaces, require_allowed
+from ..namespaces import allowed_namespaces, job_namespace
 from ..printable import printable
 from ..reporter import RARELY, LiveScreen
 from ..task import ModuleSpec, Task, TaskFailed
@@ -57,8 +56,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
             "is in the way."
         )
     log_request(task.options)  # raises TaskFailed for mistakes
-    job = (task.options.namespace or DEFAULT_NAMESPACE, task.options.name)
-    require_allowed(task, job[:1])
+    job = (job_namespace(task), task.options.name)
     job, pod, workload = _find(task, job)
     how = f"-e gpuctl_name={job[1]} -e gpuctl_namespace={job[0]} -e gpuctl_follow=true"
     with (

@@ -16,7 +16,7 @@ from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, cut, if_allowed
 from ..kube.resources import DEPLOYMENT, JOB, STATEFUL_SET
-from ..labels import DEFAULT_NAMESPACE, JOB_TYPE, MAIN_CONTAINER, job_name_of
+from ..labels import JOB_TYPE, MAIN_CONTAINER, job_name_of
 from ..logs.host_file import HostFile, parse_mode
 from ..logs.log_grep import Grep, GrepFailed
 from ..logs.log_history import ServedLog, missing_message, rotated_message, started_at
@@ -24,7 +24,7 @@ from ..logs.log_lines import Excerpt, View, last_lines, split_log, stream_lines
 from ..logs.log_pods import choose_pods, not_started_message, sort_pods
 from ..logs.log_query import ALL, log_query
 from ..manifest.problems import number_of
-from ..namespaces import NamespaceOptions, allowed_namespaces, require_allowed
+from ..namespaces import NamespaceOptions, allowed_namespaces, job_namespace
 from ..options import option
 from ..redaction import SHORTEST_SECRET, live_secret_values
 from ..task import Task, TaskFailed
@@ -65,8 +65,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
 
 
 def _run(task: Task[JobLogOptions], request: LogRequest) -> dict[str, Any]:
-    job = (task.options.namespace or DEFAULT_NAMESPACE, task.options.name)
-    require_allowed(task, job[:1])
+    job = (job_namespace(task), task.options.name)
     job, pods, secrets = _pods(task, job, request)
     logs = _read_all(task.client(), pods, request, secrets)
     _explain_not_started(task.client(), job, logs, request.options.container)

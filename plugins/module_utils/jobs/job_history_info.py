@@ -14,7 +14,7 @@ from ..cluster.pod_times import Hold, hold_of
 from ..cluster.status import status_of
 from ..given_times import InvalidTime
 from ..kube.times import read_time, time_as_text
-from ..namespaces import NamespaceOptions, listed_namespaces
+from ..namespaces import NamespaceOptions, in_own_namespace, listed_namespaces, read_permitted
 from ..options import option
 from ..task import ModuleSpec, Task, TaskFailed
 from .history import ENDED, PastRun, end_of, exit_code_of, live_keys, read_history, run_of_entry, submitter_of, user_of
@@ -31,6 +31,7 @@ class JobHistoryInfoOptions(NamespaceOptions):
     kind: str | None = option("str", choices=list(JOB_KINDS))
     user: str | None = option("str")
     namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+    all_namespaces: bool = option("bool", default=True)
     pool: str | None = option("str")
     sweep: str | None = option("str")
     result: list[str] | None = option("list", elements="str", choices=[UNFINISHED_RUN, *ENDED])
@@ -50,7 +51,7 @@ def run(task: InfoTask) -> dict[str, Any]:
         since = time_ago(options.since, now) if options.since else None
     except InvalidTime as problem:
         raise TaskFailed(str(problem)) from None
-    known = read_known_runs(task.client(), listed_namespaces(task, options.namespaces or None))
+    _task, known = read_permitted(task if options.all_namespaces else in_own_namespace(task), _known_runs)
     know_accelerators(task.client(), task.warn, ())
     rows = [row for row in history_rows(known, now) if _is_wanted(row, options, since)]
     rows.sort(key=lambda row: (row["submitted_at"] or "", row["name"]), reverse=True)
@@ -61,6 +62,10 @@ def run(task: InfoTask) -> dict[str, Any]:
 
 
 MODULE = ModuleSpec(JobHistoryInfoOptions, run)
+
+
+def _known_runs(task: InfoTask) -> KnownRuns:
+    return read_known_runs(task.client(), listed_namespaces(task, task.options.namespaces or None))
 
 
 def history_rows(known: KnownRuns, now: datetime) -> Iterator[dict[str, Any]]:

@@ -26,7 +26,14 @@ from ..kube.errors import ApiError, KubeError, if_allowed
 from ..kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
 from ..kube.shapes import OddObject
 from ..labels import APP, JOB_TYPE, POOL, job_name_of, service_name
-from ..namespaces import NamespaceOptions, allowed_namespaces, listed_namespaces
+from ..namespaces import (
+    NamespaceOptions,
+    NamespacesNeeded,
+    allowed_namespaces,
+    in_own_namespace,
+    listed_namespaces,
+    read_permitted,
+)
 from ..options import option
 from ..prometheus.current_use import PodUse, read_current_use, use_of_job
 from ..prometheus.prometheus_client import open_prometheus
@@ -52,6 +59,7 @@ class JobInfoOptions(NamespaceOptions, PrometheusOptions):
     pool: str | None = option("str")
     status: str | None = option("str")
     namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+    all_namespaces: bool = option("bool", default=True)
     label_selectors: list[str] | None = option("list", elements="str")
     pods: bool = option("bool", default=False)
     details: bool = option("bool", default=False)
@@ -63,13 +71,9 @@ class JobInfoOptions(NamespaceOptions, PrometheusOptions):
 InfoTask = Task[JobInfoOptions]
 
 
-class NamespacesNeeded(TaskFailed):
-    """The account may not list the jobs of the whole cluster."""
-
-
 def run(task: InfoTask) -> dict[str, Any]:
     """Warns of what the options name and the cluster does not have: an empty list alone may be a misspelling."""
-    found = read_jobs_info(task)
+    task, found = read_permitted(task if task.options.all_namespaces else in_own_namespace(task), read_jobs_info)
     problems = list(names_not_found(task, found["results"]))
     if problems and task.options.must_exist:
         raise TaskFailed("\n".join(problems), not_found=problems)
@@ -166,7 +170,7 @@ def _workloads(task: InfoTask) -> Objects:
         ]
     except ApiError as error:
         if error.is_forbidden and not task.options.namespaces:
-            raise NamespacesNeeded(f"{error}. Or set O(namespaces) to those that you may read.") from None
+            raise NamespacesNeeded.after(error) from None
         raise
 
 

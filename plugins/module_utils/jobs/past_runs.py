@@ -15,7 +15,7 @@ from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP, POD
 from ..labels import LEDGER, MANAGED, is_managed, job_name_of
-from ..task import TaskFailed
+from ..namespaces import NamespacesNeeded
 from .history import PastRun, last_visit, read_history
 from .history_store import read_histories
 from .ledger import Entry, read_entries
@@ -49,7 +49,7 @@ class KnownRuns:
 def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRuns:
     """The histories, the ledgers, the workloads and their pods: a list of each, or one in each namespace named.
 
-    Raises TaskFailed where the account may not read the whole cluster, and KubeError.
+    Raises NamespacesNeeded where the account may not read the whole cluster, and KubeError.
     """
     places: Sequence[str | None] = namespaces if namespaces is not None else (None,)
 
@@ -69,7 +69,7 @@ def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRu
         known, workloads, pods = run_concurrently(lambda read: read(), reads, client.concurrency)
     except ApiError as error:
         if error.is_forbidden and namespaces is None:
-            raise TaskFailed(f"{error}. Or set O(namespaces) to those that you may read.") from None
+            raise NamespacesNeeded.after(error) from None
         raise
     found: KnownRuns = replace(known, workloads=workloads, pods=_by_job(pods))
     return found

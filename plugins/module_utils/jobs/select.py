@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 from ..accelerators import DEFAULT_ACCELERATOR, UnfitHardware
 from ..cluster.admission import JobQueue
 from ..cluster.declared import Declared
-from ..labels import DEFAULT_POOL
+from ..kube.errors import KubeError
+from ..labels import DEFAULT_NAMESPACE, DEFAULT_POOL
 from ..manifest.digest import digest_of, former_digests_of
 from ..manifest.secrets import secret_values
-from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem
+from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem, own_namespace
 from ..policies.policy_rules import PolicyRules, rules_of
 from ..task import Task, TaskFailed
 from .job_queues import kept_queue, pool_queue
@@ -22,6 +23,7 @@ from .transitions import not_scalable_reason
 
 if TYPE_CHECKING:
     from ..manifest.models import Compute, Inference, JobManifest, Notebook, Policy, Training
+    from ..manifest.validation import Document
     from .job import JobOptions
 
 # The fields of ``resources`` that the hardware of the pool decides about.
@@ -146,20 +148,20 @@ def build_jobs(jobs: Iterable[SelectedJob], declared: Declared) -> list[Selected
 def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[SelectedJob]:
     """The jobs of the task. Raises TaskFailed and ManifestErrors."""
     options = task.options
-    namespace = options.namespace or "default"
     task.require_non_negative("replicas", "wait_timeout")
     if options.replicas is not None and options.state != "present":
         raise TaskFailed(
             f"O(replicas) is only valid with O(state=present): O(state) is {options.state}. Remove one of them."
         )
     if options.name:
-        if problem := _namespace_rule(task)(namespace):
-            raise TaskFailed(f"O(namespace): {problem} Nothing was changed.")
-        return [SelectedJob(namespace, options.name, options.kind)]
-    return _from_manifests(task, namespace, builds_objects)
+        own = own_namespace(task, options.namespace)
+        if problem := _namespace_rule(task)(own.name):
+            raise TaskFailed(f"{own.origin}: {problem} Nothing was changed.")
+        return [SelectedJob(own.name, options.name, options.kind)]
+    return _from_manifests(task, builds_objects)
 
 
-def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objects: bool) -> list[SelectedJob]:
+def _from_manifests(task: Task[JobOptions], builds_objects: bool) -> list[SelectedJob]:
     from ..manifest.host_paths import HostPaths
     from ..manifest.load import host_paths_of, load
     from ..manifest.models import Compute, Inference, JobManifest, Pool, Quota, Training
@@ -170,7 +172,16 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
     # What a job mounts, and what policies allow of it, does not matter to its deletion.
     policy = _host_policy(task) if builds_objects else None
     host_paths = (host_paths_of(policy) if policy else HostPaths()) if builds_objects else None
-    documents = load(options.src or (), options.definition, default_namespace, host_paths)
+
+    def load_in(namespace: str) -> list[Document]:
+        return load(options.src or (), options.definition, namespace, host_paths)
+
+    try:
+        own = own_namespace(task, options.namespace)
+    except (KubeError, ImportError):
+        load_in(DEFAULT_NAMESPACE)  # What is wrong with the manifests is said first: nobody needs a cluster for it.
+        raise
+    documents = load_in(own.name)
     pools = {each.model.pool.name for each in documents if isinstance(each.model, Pool)}
     limited = {name for each in documents if isinstance(each.model, Quota) for name in each.model.namespaces}
     for document in documents:
@@ -179,9 +190,9 @@ def _from_manifests(task: Task[JobOptions], default_namespace: str, builds_objec
             others.append(f"{document.origin} ({model.kind})")
             continue
         task.definition_secrets |= secret_values(model)
-        namespace = model.job.namespace or default_namespace
+        namespace = model.job.namespace or own.name
         if problem := namespace_problem_of(namespace):
-            place = "job.namespace" if model.job.namespace else "option namespace"
+            place = "job.namespace" if model.job.namespace else own.origin
             refused.append(f"{document.origin}, {place}: {problem}")
             continue
         if not builds_objects:

@@ -123,7 +123,7 @@ def _connection(
         validate_certs=not cluster.value.get("insecure-skip-tls-verify", False),
         tls_server_name=cluster.value.get("tls-server-name"),
         proxy=cluster.value.get("proxy-url"),
-        namespace=selected.get("namespace"),
+        namespace=str(selected["namespace"]) if selected.get("namespace") else None,
     )
     if not connection.server.startswith("https"):
         return connection

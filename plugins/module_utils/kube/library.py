@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -51,7 +53,18 @@ def load_service_account() -> Connection | None:
         config.load_incluster_config(client_configuration=configuration)
     except config.ConfigException:
         return None
-    return _connection(configuration)
+    return replace(_connection(configuration), namespace=_own_namespace())
+
+
+def _own_namespace() -> str | None:
+    """That of the surrounding pod, as in client-go (tools/clientcmd/client_config.go, ``inClusterClientConfig``)."""
+    from kubernetes.config import incluster_config
+
+    file = Path(incluster_config.SERVICE_TOKEN_FILENAME).with_name("namespace")
+    try:
+        return file.read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _empty_configuration() -> Any:

@@ -13,8 +13,7 @@ from ..cluster.declared import know_accelerators
 from ..cluster.lookup import job_of_pod
 from ..cluster.status import status_of
 from ..given_times import InvalidTime
-from ..labels import DEFAULT_NAMESPACE
-from ..namespaces import NamespaceOptions, require_allowed
+from ..namespaces import NamespaceOptions, job_namespace
 from ..options import option
 from ..prometheus.prometheus_answer import Series
 from ..prometheus.prometheus_client import Prometheus, open_prometheus
@@ -48,8 +47,7 @@ class JobMetricsOptions(NamespaceOptions, PrometheusOptions):
 def run(task: Task[JobMetricsOptions]) -> dict[str, Any]:
     """Reads the job with four lists, and asks for each metric at once. Fails if there is nothing, and says why."""
     options = task.options
-    place = options.namespace or DEFAULT_NAMESPACE
-    require_allowed(task, [place])
+    place = job_namespace(task)
     _span(options, None)  # Mistakes in the options are found before any request.
     job = read_measured_job(task.client(), (place, options.name))
     if job.workload is None and (named := job_of_pod(task.client(), options.name, [place])):

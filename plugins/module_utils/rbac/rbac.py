@@ -53,6 +53,7 @@ class RbacOptions(SubjectOptions):
     state: str = option("str", choices=["present", "absent"], default="present")
     level: str | None = option("str", choices=list(LEVELS))
     namespaces: list[str] | None = option("list", elements="str")
+    append: bool = option("bool", default=False)
 
 
 RBAC_CONSTRAINTS: dict[str, Any] = {
@@ -162,7 +163,7 @@ def _plan(task: Task[RbacOptions]) -> Plan:
 
 
 def _plan_present(task: Task[RbacOptions]) -> Plan:
-    """The account if it is missing, the roles of its level and its bindings; then the removal of its other bindings."""
+    """The account if it is missing, the roles of its level and its bindings; then the removal of the others, if any."""
     options = task.options
     subject, level = options.subject, str(options.level)
     found = _namespaces(task)
@@ -174,7 +175,8 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
     bindings = levels.bindings(subject, level, options.namespaces, jobs)
     managed = _managed_bindings(task)
     bound = {object_id(obj): obj for obj in managed if subject in levels.subjects_of(obj)}
-    _require_separate_accounts(subject, bindings, (obj for obj in managed if object_id(obj) not in bound))
+    kept = list(bound.values()) if options.append else []
+    _require_separate_accounts(subject, [*bindings, *kept], (obj for obj in managed if object_id(obj) not in bound))
     desired = [*levels.cluster_roles(level), *bindings]
     read = run_concurrently(
         lambda obj: bound.get(object_id(obj)) or _get(task, obj), desired, task.client().concurrency
@@ -183,7 +185,8 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
     _require_managed(obj for obj in live.values() if obj)
     steps = [*_account_steps(task, subject), *(step_for(obj, live[object_id(obj)]) for obj in desired)]
     # Last, so that an account that changes its level always has one.
-    removals = [Step(Action.DELETE, {}, obj) for identity, obj in bound.items() if identity not in live]
+    others = {} if options.append else bound
+    removals = [Step(Action.DELETE, {}, obj) for identity, obj in others.items() if identity not in live]
     return Plan(options.name, subject.namespace, options.noun, (*steps, *removals), prerequisites)
 
 

@@ -27,7 +27,7 @@ from ..kube.errors import ApiError, as_sentence
 from ..kube.resources import NODE, POD
 from ..kube.times import read_time, time_as_text
 from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, MANAGED, POOL, SUBMITTED_BY, SWEEP, is_managed, job_name_of
-from ..namespaces import NamespaceOptions, listed_namespaces
+from ..namespaces import NamespaceOptions, NamespacesNeeded, listed_namespaces, read_permitted
 from ..options import option
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
@@ -66,7 +66,7 @@ def run(task: UsageTask) -> dict[str, Any]:
         raise TaskFailed(f"O(idle_below): {options.idle_below:g} is not a part. Use 0 to 1, such as 0.05 for 5 %.")
     group_by = list(dict.fromkeys(options.group_by or ["team"]))
     prices = _prices(options)
-    seen = read_cluster(task, since)
+    task, seen = read_permitted(task, lambda task: read_cluster(task, since))
     measured = _measured(task, since, until)
     uses = uses_of(seen, since.timestamp(), until.timestamp())
     notes = list(seen.notes)
@@ -173,7 +173,7 @@ def read_cluster(task: UsageTask, since: datetime) -> Seen:
         )
     except ApiError as error:
         if error.is_forbidden and namespaces is None:
-            raise TaskFailed(f"{error}. Or set O(namespaces) to those that you may read.") from None
+            raise NamespacesNeeded.after(error) from None
         raise
     seen.pods = [pod for pod in found if pod is not None]
     for job, owner, gpu_type in jobs:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.namespaces import (
     NamespaceOptions,
@@ -10,6 +13,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.namespaces import 
     job_namespace_problem,
     listed_namespaces,
     namespace_problem,
+    own_namespace,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
 
@@ -89,3 +93,38 @@ def test_lists_are_of_what_is_allowed(requested: list[str] | None, variable: str
 def test_a_list_of_others_is_refused():
     with pytest.raises(TaskFailed, match=r"O\(namespaces\): namespace not allowed: c"):
         listed_namespaces(task(None, "a,b"), ["a", "c"])
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "context", "expected"),
+    [
+        (None, None, None, "default"),
+        (None, "", "", "default"),
+        (None, None, "team-a", "team-a"),
+        (None, " team-b ", "team-a", "team-b"),
+        ("team-c", "team-b", "team-a", "team-c"),
+        ("", "team-b", "team-a", "team-b"),
+    ],
+)
+def test_where_a_task_acts(option: str | None, variable: str | None, context: str | None, expected: str):
+    assert own_namespace(task_in(context, variable), option).name == expected
+
+
+@pytest.mark.parametrize(
+    ("variable", "context", "words"),
+    [
+        ("a,b", None, "GPUCTL_NAMESPACE: invalid namespace: 'a,b'. Use lower case letters"),
+        (None, "a/../b", "namespace of the kubeconfig's context: invalid namespace: 'a/../b'. Use lower case letters"),
+    ],
+)
+def test_where_no_task_can_act(variable: str | None, context: str | None, words: str):
+    with pytest.raises(TaskFailed) as refused:
+        own_namespace(task_in(context, variable), None)
+    assert str(refused.value).startswith(words)
+
+
+def task_in(context: str | None, variable: str | None) -> Task[NamespaceOptions]:
+    """A task whose connection has the namespace of a context."""
+    client: Any = SimpleNamespace(namespace=context, warning=None)
+    environ = {} if variable is None else {"GPUCTL_NAMESPACE": variable}
+    return Task(NamespaceOptions(), {}, False, print, lambda values: None, environ=environ, _client=client)

@@ -49,7 +49,14 @@ CLUSTER, TEAM = "at the cluster scope", 'in the namespace "team-a"'
 def test_the_lowest_level_that_has_it(attempt: tuple[str, ...], level: str, options: str) -> None:
     text = sentences(*attempt)
     assert f"The level {level} of gpuctl_rbac has it." in text
-    assert f'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "name=robot namespace=gpuctl-system {options}"' in text
+    arguments = f"name=robot namespace=gpuctl-system {options} append=true"
+    assert f'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "{arguments}"' in text
+
+
+def test_a_hint_takes_nothing_from_an_account() -> None:
+    """The message does not say what else an account may do, and gpuctl_rbac revokes it without ``append``."""
+    text = sentences("list", "pods", "", TEAM)
+    assert text.rpartition("An administrator grants it with: ")[2].endswith('append=true"')
 
 
 @pytest.mark.parametrize(

@@ -326,15 +326,16 @@ LOG = list(map(printable, ["a  'b'", "\x1b[0;32mx\x1b[0m", "\x1b[2Jy"]))
 
 
 def test_logs_are_text() -> None:
-    row = {"pod": "p-0", "node": None, "status": "Running", "error": None, "lines": LOG}
-    assert logs_screen([row]) == ["a  'b'", "x", "y"]
-    assert logs_screen([row], colors=True) == ["a  'b'", "\x1b[0;32mx\x1b[0m", "y"]
+    row = {"pod": "p-0", "namespace": "team-a", "node": None, "status": "Running", "error": None, "lines": LOG}
+    title = "==> team-a/p-0 on no node (Running) <=="
+    assert logs_screen([row]) == [title, "a  'b'", "x", "y"]
+    assert logs_screen([row], colors=True) == [title, "a  'b'", "\x1b[0;32mx\x1b[0m", "y"]
     failed = {**row, "pod": "p-1", "node": "node-1", "error": "no log yet"}
     assert logs_screen([{**row, "lines": ["a"]}, failed]) == [
-        "==> p-0 on no node (Running) <==",
+        title,
         "a",
         "",
-        "==> p-1 on node-1 (Running) <==",
+        "==> team-a/p-1 on node-1 (Running) <==",
         "no log yet",
     ]
 
