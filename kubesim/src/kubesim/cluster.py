@@ -53,7 +53,8 @@ class Cluster:
     """A simulated cluster. `with Cluster(nodes=4).running() as c:` serves it from a thread of its own.
 
     `tls`: serve https (kubectl sends its token only then). `controllers=False`: an API server alone, which changes
-    nothing by itself. `addons`: APIs beside those of Kubernetes; see ADDED in resources.py.
+    nothing by itself. `addons`: APIs beside those of Kubernetes; see ADDED in resources.py. `without`:
+    API groups that are not served, as in an older Kubernetes: `{"resource.k8s.io"}` before 1.34.
     `exec_root`: run the commands of exec as processes of this machine, each container in a directory of its own below
     this one. `metrics`:
     autoscalers find all metrics at their targets; without it, there are none. `mixed_nodes`: nodes of many vendors
@@ -68,6 +69,7 @@ class Cluster:
         tls: bool = False,
         controllers: bool = True,
         addons: Collection[str] = (),
+        without: Collection[str] = (),
         exec_root: Path | None = None,
         metrics: bool = False,
         mixed_nodes: bool = False,
@@ -91,7 +93,7 @@ class Cluster:
         self.exporters = Exporters(self.registry)
         #: What autoscalers can ask an adapter for, with the addons custom-metrics and external-metrics.
         self.served = ServedMetrics(self.registry)
-        self.addons = addons
+        self.addons, self.without = addons, without
         self.exec_root = exec_root
         self.exec_protocols = (V5, V4)  # servers before Kubernetes 1.30: V4 alone
         self.url = ""

@@ -48,7 +48,7 @@ def answer(cluster: Cluster, path: str, accept: str) -> web.Response:
     if path.startswith("/openapi/"):
         document = openapi.document(path)
         return _json(document) if document is not None else page_not_found()
-    served = resources.served(cluster.addons)
+    served = resources.served(cluster.addons, cluster.without)
     wants_all = "as=APIGroupDiscoveryList" in accept and path in ("/api", "/apis")
     if wants_all:
         kind = f"{JSON};{_AGGREGATED}"

@@ -100,8 +100,8 @@ class Server:
         if METRICS_ADDONS.get(info.group) in self.cluster.addons:
             return _json(200, encode(self.cluster.served.answer(info, query.text("labelSelector"))), {})
         resource = resources.find(info.group, info.version, info.plural)
-        if resource is None or (resource.addon and resource.addon not in self.cluster.addons):
-            if any(group == info.group for group, _ in resources.GROUP_VERSIONS):
+        if resource is None or not resources.is_served(resource, self.cluster.addons, self.cluster.without):
+            if info.group not in self.cluster.without and any(g == info.group for g, _ in resources.GROUP_VERSIONS):
                 raise errors.no_such_path()
             return discovery.page_not_found()
         if resource.kind == "Pod" and info.subresource == "exec":

@@ -226,9 +226,13 @@ _BY_KIND = {r.kind: r for r in _ALL_RESOURCES}
 GROUP_VERSIONS: tuple[tuple[str, str], ...] = tuple(dict.fromkeys((r.group, r.version) for r in RESOURCES))
 
 
-def served(addons: Collection[str]) -> tuple[Resource, ...]:
-    """What a cluster with these parts beside Kubernetes serves."""
-    return (*RESOURCES, *(r for r in ADDED if r.addon in addons))
+def served(addons: Collection[str], without: Collection[str] = ()) -> tuple[Resource, ...]:
+    """What a cluster with these parts beside Kubernetes, and without these API groups of Kubernetes, serves."""
+    return tuple(r for r in _ALL_RESOURCES if is_served(r, addons, without))
+
+
+def is_served(resource: Resource, addons: Collection[str], without: Collection[str]) -> bool:
+    return resource.group not in without and (not resource.addon or resource.addon in addons)
 
 
 def find(group: str, version: str, plural: str) -> Resource | None:

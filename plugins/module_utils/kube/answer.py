@@ -11,7 +11,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Lock
@@ -71,6 +71,11 @@ class Expected:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" if self.name else self.kind
+
+
+def group_versions_in(groups: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """All versions of the groups of an APIGroupList."""
+    return frozenset(one["groupVersion"] for group in groups for one in group.get("versions") or ())
 
 
 @dataclass(frozen=True)

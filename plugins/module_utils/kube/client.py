@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ..labels import FIELD_MANAGER
-from .answer import Answer, Expected, read_json
+from .answer import Answer, Expected, group_versions_in, read_json
 from .connection import Connection
 from .connection_options import resolve_connection, resolve_options
 from .errors import ApiError, InvalidResponse
@@ -233,8 +233,7 @@ class Client:
 
     def group_versions(self) -> frozenset[str]:
         """All API groups of the server, in all their versions."""
-        groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ()
-        return frozenset(one["groupVersion"] for group in groups for one in group.get("versions") or ())
+        return group_versions_in(self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ())
 
     def user_name(self) -> str | None:
         """The user that the server takes this client for. Servers before Kubernetes 1.28 do not say: None."""

@@ -22,6 +22,7 @@ from .answer import (
     described,
     encoding_of,
     estimated_memory,
+    group_versions_in,
     is_page,
     read_answer,
     read_status,
@@ -70,6 +71,7 @@ class Transport:
         self._rate_limiter = RateLimiter(sleep, clock)
         self._outages = OutageBudget(connection.request_timeout, clock)
         self._large_answers = Lock()
+        self._group_versions: frozenset[str] | None = None  # read when an answer leaves it open what the server serves
         self._aborted = False
         self._secrets: set[str] = set()
         self._secret_forms: set[str] = set()
@@ -328,7 +330,27 @@ class Transport:
             error = ApiError(method, path, response.status, redact_messages(status, secrets | self._secret_forms))
             error.retry_after = _retry_after(response)
             return error
+        if response.status == 404 and response.body == _GO_NOT_FOUND and not self._is_served(path):
+            found = f"API not served by this cluster: {'/'.join(path.split('/')[2:4])}"
+            return ApiError(method, path, 404, {"reason": "NotFound", "message": found})
         return InvalidResponse(self._title(method, path), response.status, described(response, self.masked))
+
+    def _is_served(self, path: str) -> bool:
+        """Whether the server lists the group version of a path, or does not say.
+
+        An API server answers the paths of an unknown group in plain text, as a proxy that is written in Go answers any
+        path. Versions of Kubernetes differ in the groups that they serve, and clusters in what is installed.
+        """
+        parts = path.split("/")
+        if parts[1] != "apis" or len(parts) < 4:
+            return True
+        if self._group_versions is None:
+            try:
+                groups = self.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ()
+            except KubeError:
+                return True
+            self._group_versions = group_versions_in(groups)
+        return "/".join(parts[2:4]) in self._group_versions
 
     def masked(self, text: str) -> str:
         return str(redact(text, self._secret_forms))
@@ -352,6 +374,8 @@ class Transport:
             headers.add(name, value)
         return headers
 
+
+_GO_NOT_FOUND = b"404 page not found\n"  # net/http, NotFound
 
 # The server parses apply patches as YAML (readerc.go and scannerc.go of go-yaml): "control characters are not allowed",
 # and U+0085, a line break there, becomes a blank.

@@ -7,6 +7,7 @@ import io
 import json
 import threading
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -20,7 +21,13 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import
     InvalidResponse,
     KubeError,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import DEPLOYMENT, JOB, NODE, POD
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import (
+    DEPLOYMENT,
+    DEVICE_CLASS,
+    JOB,
+    NODE,
+    POD,
+)
 
 from .conversation import Exchange, conversation
 
@@ -234,6 +241,32 @@ def test_only_json_of_the_expected_object_is_an_answer(send, response, found):
     assert found in str(caught.value)
     assert "<" not in str(caught.value)
     assert caught.value.may_be_written is (method != "GET" and response.get("status", 200) < 400)
+
+
+NOT_FOUND = Exchange("GET", "/apis/resource.k8s.io/v1/deviceclasses", {"limit": "500"}, status=404,
+                     answer="404 page not found\n", headers={"Content-Type": "text/plain; charset=utf-8"})  # fmt: skip
+DEVICES = {"name": "resource.k8s.io", "preferredVersion": {"groupVersion": "resource.k8s.io/v1"},
+           "versions": [{"groupVersion": "resource.k8s.io/v1"}]}  # fmt: skip
+
+
+def groups(*found, status=200):
+    return Exchange("GET", "/apis", status=status, answer={"kind": "APIGroupList", "groups": list(found)})
+
+
+def test_an_api_that_the_server_does_not_list_is_not_served():
+    """As in Kubernetes before 1.34. Discovery is asked once."""
+    with conversation(NOT_FOUND, groups(), NOT_FOUND) as url:
+        api = client(url, retries=0)
+        for _ in range(2):
+            with pytest.raises(ApiError, match=r"^API not served by this cluster: resource\.k8s\.io/v1 ") as caught:
+                api.list_objects(DEVICE_CLASS)
+            assert (caught.value.status, caught.value.reason) == (404, "NotFound")
+
+
+@pytest.mark.parametrize("discovery", [groups(DEVICES), groups(status=503), replace(NOT_FOUND, path="/apis", query={})])
+def test_a_page_for_an_api_that_may_be_served_is_a_proxys(discovery):
+    with conversation(NOT_FOUND, discovery) as url, pytest.raises(InvalidResponse, match="A proxy, load balancer"):
+        client(url, retries=0).list_objects(DEVICE_CLASS)
 
 
 def test_what_is_not_an_answer_is_asked_for_again():
