@@ -267,3 +267,35 @@ def test_nonsense_in_the_annotation_of_the_submitter_hides_no_jobs(ansible: Ansi
         refused = ansible.job(name="web", namespace=namespace, state="paused")
         assert "somebody that its annotation does not name" in refused.message
     assert not ansible.job(definition=compute(), namespace=namespace).changed
+
+
+def planted_history(name: str, data: dict[str, str]) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/managed-by": "runwhere.gpuctl", "runwhere.ai/history": "runs"}
+    return {"metadata": {"name": name, "labels": labels}, "data": data}
+
+
+def test_a_planted_history_stops_no_accounts(ansible: Ansible, colleague: Api, namespace: str):
+    """A number that no clock has, and data nested deeper than a program can follow: each is named, the others count."""
+    deep = json.loads('{"a":' * 900 + "1" + "}" * 900)
+    data = {
+        "run-1.job": json.dumps({"name": "honest", "kind": "training", "submitted_at": "2026-08-01T10:00:00Z"}),
+        "run-1.was": json.dumps({"seen": 10**400}),
+        "run-2.was": json.dumps({"name": "deep", "manifest": deep, "seen": 1}),
+    }
+    colleague.create("configmap", planted_history("gpuctl-history-1", data), namespace)
+    history = ansible.module("gpuctl_job_history_info", namespaces=[namespace])
+    assert [run["name"] for run in history.result["results"]] == ["honest"], history.message
+    usage = ansible.module("gpuctl_usage_info", namespaces=[namespace])
+    assert not usage.failed, usage.message
+    for task in (history, usage):
+        assert "2 entries are malformed, run-2.was the last" in on_one_line(task)
+
+
+def test_much_data_of_a_tenant_blinds_nobody(ansible: Ansible, colleague: Api, namespace: str):
+    """A list is read in smaller pages where a page would exceed what is read of one answer."""
+    for number in range(22):
+        planted = planted_history(f"gpuctl-history-{number}", {f"k{part}": "x" * 100_000 for part in range(10)})
+        colleague.create("configmap", planted, namespace)
+    usage = ansible.module("gpuctl_usage_info", namespaces=[namespace])
+    assert not usage.failed, usage.message
+    assert "history may not be read" not in on_one_line(usage)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from ..cluster.pod_times import Hold
 from ..cluster.status import status_of
 from ..kube.times import read_time, time_as_text
 from ..labels import DEFAULT_POOL, GPU_TYPE, HISTORY_LIMITS, JOB_TYPE, POOL, PRIORITY, SUBMITTED_BY, SWEEP, job_name_of
+from ..manifest.tree import MAX_DEPTH
 from .ledger import Entry, RunResult, run_result
 from .submitter import read_submitter
 
@@ -254,15 +255,20 @@ def type_is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def read_history(config_maps: Iterable[Object]) -> dict[str, PastRun]:
-    """The runs of a namespace by uid. Whoever may write a ConfigMap there can write anything: what is not like a part
-    of a run is left out."""
+def read_history(
+    config_maps: Iterable[Object], on_malformed: Callable[[Object, str], object] = lambda _config_map, _key: None
+) -> dict[str, PastRun]:
+    """The runs of a namespace by uid. Any account that may write a ConfigMap there can write anything: what is not like
+    a part of a run is left out, and ``on_malformed`` gets its ConfigMap and key."""
     runs: dict[str, PastRun] = {}
     for config_map in config_maps:
         namespace = config_map["metadata"]["namespace"]
         for key, text in (config_map.get("data") or {}).items():
             found = _KEY.fullmatch(key)
-            if found is None or not (data := _read(text, found["part"])):
+            if found is None:
+                continue
+            if not (data := _read(text, found["part"])):
+                on_malformed(config_map, key)
                 continue
             run = runs.setdefault(found["uid"], PastRun(namespace, found["uid"]))
             if found["part"] == "pod":
@@ -323,11 +329,11 @@ def _fill(run: PastRun, data: Mapping[str, Any], *, only_missing: bool) -> None:
             continue
         if isinstance(value, str) and not (name in _TIMES and _moment(value) is None):
             setattr(run, name, value)
-    if type_is_number(data.get("seen")):
+    if "seen" in data:
         run.seen = max(run.seen, float(data["seen"]))
     if run.result not in (None, *ENDED):
         run.result = "Unknown"
-    if type_is_number(data.get("exit_code")):
+    if data.get("exit_code") is not None:
         run.exit_code = data["exit_code"]
     if data.get("manifest") is not None:
         run.manifest = data["manifest"]
@@ -382,4 +388,23 @@ def _read(text: str, part: str) -> dict[str, Any]:
         found = json.loads(text)
     except (RecursionError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) and _is_plausible(found) else {}
+
+
+def _is_plausible(data: Mapping[str, Any]) -> bool:
+    """Whether the numbers are moments and exit codes, and the manifest is no deeper than a manifest can be."""
+    seen, code = data.get("seen", 0), data.get("exit_code")
+    numbers = (
+        type_is_number(seen) and 0 <= seen < 2**33 and (code is None or (type_is_number(code) and abs(code) < 2**31))
+    )
+    return numbers and ("manifest" not in data or _is_shallow(data["manifest"]))
+
+
+def _is_shallow(data: Any) -> bool:
+    level = [data]
+    for _depth in range(MAX_DEPTH):
+        nested = [each for each in level if isinstance(each, (dict, list))]
+        level = [item for each in nested for item in (each.values() if isinstance(each, dict) else each)]
+        if not level:
+            return True
+    return False

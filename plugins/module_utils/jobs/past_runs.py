@@ -32,10 +32,11 @@ class KnownRuns:
     ledgers: dict[str, dict[str, Entry]] = field(default_factory=dict)
     workloads: Objects = field(default_factory=list)
     pods: dict[JobId, Objects] = field(default_factory=dict)
+    on_malformed: Callable[[Object, str], object] = lambda _config_map, _key: None
 
     def runs(self, namespace: str) -> dict[str, PastRun]:
         """The runs of the history, by uid."""
-        return read_history(self.histories.get(namespace, ()))
+        return read_history(self.histories.get(namespace, ()), self.on_malformed)
 
     def visited(self, namespace: str) -> float:
         """Until when all pods of a namespace were seen; 0 for never."""
@@ -77,7 +78,7 @@ def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRu
 
 def read_recorded_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRuns:
     """The histories and the ledgers alone: enough for what is gone. Raises KubeError."""
-    known = KnownRuns(read_histories(client, namespaces))
+    known = KnownRuns(read_histories(client, namespaces), on_malformed=client.leave_out)
     by_name = f"metadata.name={LEDGER}"
     for place in namespaces if namespaces is not None else (None,):
         for ledger in client.list_slim(CONFIG_MAP, without_managed_fields, place, fields=by_name, whole=True):

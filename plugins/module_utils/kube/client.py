@@ -19,7 +19,7 @@ from ..labels import FIELD_MANAGER
 from .answer import Answer, Expected, group_versions_in, read_json
 from .connection import Connection
 from .connection_options import resolve_connection, resolve_options
-from .errors import ApiError, InvalidResponse
+from .errors import AnswerTooLarge, ApiError, InvalidResponse, ListTooLarge
 from .exec import ExecResult, exec_path, run_command
 from .limits import FOLLOWED_LOG, LOG, WATCH
 from .list_limits import ListLimits, ListsInProgress
@@ -159,6 +159,15 @@ class Client:
         if odd is not None:
             self.odd_objects[odd[:3]] = odd
         return odd is None
+
+    def leave_out(self, obj: Mapping[str, Any], key: str) -> None:
+        """Keep in mind that an entry of a ConfigMap's data is malformed; the task warns of it by name."""
+        metadata = obj["metadata"]
+        known = obj["kind"], metadata.get("namespace"), metadata["name"]
+        earlier = self.odd_objects.get(known)
+        number = earlier.malformed + 1 if earlier else 1
+        entries = f"entry {key} is malformed" if number == 1 else f"{number} entries are malformed, {key} the last"
+        self.odd_objects[known] = OddObject(*known, f"{entries}. The other entries were read", number)
 
     def watch(
         self,
@@ -490,15 +499,27 @@ class Client:
         *,
         watchable: bool = False,
     ) -> Iterator[dict[str, Any]]:
-        """The pages of a list; the next one is requested while the caller processes one."""
+        """The pages of a list; the next one is requested while the caller processes one.
+
+        Objects can be a thousand times as large as others, and whoever may write one may make it so. A page that is
+        too large is asked for again with a quarter of the objects, and so are those after it.
+        """
+        size = PAGE_SIZE
 
         def request(token: str = "") -> dict[str, Any]:
+            nonlocal size
             limits.begin_page(token)
-            query = {"limit": str(PAGE_SIZE), "labelSelector": labels, "fieldSelector": fields, "continue": token}
             kind = f"{resource.kind}List" if accept == JSON else "PartialObjectMetadataList"
             expected = Expected(kind, watchable=watchable)
             path = resource.path(namespace)
-            return self._transport.request("GET", path, expected, query, accept=accept, weigh=limits.weigh)
+            while True:
+                query = {"limit": str(size), "labelSelector": labels, "fieldSelector": fields, "continue": token}
+                try:
+                    return self._transport.request("GET", path, expected, query, accept=accept, weigh=limits.weigh)
+                except AnswerTooLarge as problem:
+                    if size == 1 or isinstance(problem, ListTooLarge):
+                        raise
+                    size = max(1, size // 4)
 
         page = request()
         prefetcher = ThreadPoolExecutor(max_workers=1)

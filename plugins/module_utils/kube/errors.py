@@ -51,6 +51,10 @@ class AnswerTooLarge(ConnectionProblem):
         )
 
 
+class ListTooLarge(AnswerTooLarge):
+    """All pages of a list together exceed what limits.py allows, so that smaller pages do not help."""
+
+
 class Unauthorized(ConnectionProblem):
     """The server does not accept the credentials."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-from .errors import AnswerTooLarge
+from .errors import ListTooLarge
 from .limits import LIST_MEMORY, LIST_PAGES, LIST_SECONDS, TOKEN_LENGTH, size_text
 
 
@@ -36,7 +36,7 @@ class ListsInProgress:
 
 
 class ListLimits:
-    """One list. Its methods raise AnswerTooLarge."""
+    """One list. Its methods raise ListTooLarge."""
 
     def __init__(self, lists: ListsInProgress, request: str, whole: bool) -> None:
         self._lists = lists
@@ -48,13 +48,13 @@ class ListLimits:
 
     def begin_page(self, token: str) -> None:
         if token in self._tokens:
-            raise AnswerTooLarge(self._request, "one page for the same continue token")
+            raise ListTooLarge(self._request, "one page for the same continue token")
         if len(token) > TOKEN_LENGTH:
-            raise AnswerTooLarge(self._request, f"{TOKEN_LENGTH} characters of a continue token")
+            raise ListTooLarge(self._request, f"{TOKEN_LENGTH} characters of a continue token")
         if len(self._tokens) >= LIST_PAGES:
-            raise AnswerTooLarge(self._request, f"{LIST_PAGES} pages")
+            raise ListTooLarge(self._request, f"{LIST_PAGES} pages")
         if self._lists.clock() - self._began > LIST_SECONDS:
-            raise AnswerTooLarge(self._request, f"what can be read in {LIST_SECONDS:g} s")
+            raise ListTooLarge(self._request, f"what can be read in {LIST_SECONDS:g} s")
         self._tokens.add(token)
 
     def weigh(self, memory: int) -> None:
@@ -62,4 +62,4 @@ class ListLimits:
         if self._whole:
             self.memory += memory
             if self._lists.add(memory) > LIST_MEMORY:
-                raise AnswerTooLarge(self._request, f"{size_text(LIST_MEMORY)} of objects")
+                raise ListTooLarge(self._request, f"{size_text(LIST_MEMORY)} of objects")

@@ -32,11 +32,13 @@ class OddObject(NamedTuple):
     namespace: str | None
     name: str
     problem: str
+    malformed: int = 0  # entries of a ConfigMap, whose others can be read
 
     @property
     def sentence(self) -> str:
         where = f" in namespace {self.namespace}" if self.namespace else ""
-        return f"{self.kind} {self.name}{where} cannot be read: {self.problem}. {self._remedy}"
+        cannot = "cannot be read entirely" if self.malformed else "cannot be read"
+        return f"{self.kind} {self.name}{where} {cannot}: {self.problem}. {self._remedy}"
 
     @property
     def _remedy(self) -> str:

@@ -184,7 +184,7 @@ def read_cluster(task: UsageTask, since: datetime) -> Seen:
         seen.notes.append(f"Pods that are gone are missing, because the history may not be read: {as_sentence(past)}")
     else:
         for namespace, config_maps in past.items():
-            seen.runs += read_history(config_maps).values()
+            seen.runs += read_history(config_maps, client.leave_out).values()
             seen.visits[namespace] = last_visit(config_maps) or 0.0
     if isinstance(there, ApiError):
         seen.notes.append(f"Types of GPUs and unallocated hours are not known: {as_sentence(there)}")

@@ -49,6 +49,10 @@ def workload(name: str = "train", **metadata: Any) -> dict[str, Any]:
     }
 
 
+def nested(depth: int) -> Any:
+    return {"a": nested(depth - 1)} if depth else 1
+
+
 def config_map(data: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": "gpuctl-history", "namespace": "a"}, "data": data}
 
@@ -132,9 +136,27 @@ def test_a_pod_that_cannot_be_is_left_out(pod: dict[str, Any]) -> None:
 
 
 def test_fields_of_the_wrong_type_count_as_unknown() -> None:
-    odd = {"result": "Great", "finished_at": "soon", "exit_code": "1"}
+    odd = {"result": "Great", "finished_at": "soon"}
     run = read_history([config_map({**job_keys(workload()), "run-1.end": json.dumps(odd)})])["run-1"]
-    assert (run.result, run.finished_at, run.exit_code) == ("Unknown", None, None)
+    assert (run.result, run.finished_at) == ("Unknown", None)
+
+
+@pytest.mark.parametrize(
+    ("part", "data"),
+    [
+        ("was", {"name": "train", "seen": 10**400}),
+        ("was", {"name": "train", "seen": -1}),
+        ("end", {"result": "Failed", "exit_code": 10**400}),
+        ("end", {"result": "Failed", "exit_code": "1"}),
+        ("was", {"name": "train", "manifest": nested(900)}),
+    ],
+)
+def test_a_part_that_cannot_be_is_left_out_by_name(part: str, data: dict[str, Any]) -> None:
+    left_out: list[tuple[str, str]] = []
+    hostile = config_map({**job_keys(workload()), f"run-1.{part}": json.dumps(data)})
+    run = read_history([hostile], lambda obj, key: left_out.append((obj["metadata"]["name"], key)))["run-1"]
+    assert left_out == [(hostile["metadata"]["name"], f"run-1.{part}")]
+    assert (run.name, run.result, run.seen) == ("train", None, 0.0)
 
 
 def test_a_manifest_that_is_too_long_is_left_out_and_that_is_said() -> None:
