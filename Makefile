@@ -33,7 +33,7 @@ help: ## List the targets
 # ---- Try it
 
 .PHONY: demo
-demo: $(VENV) collections-path programs ## Start a simulated GPU cluster and run jobs on it, explained step by step
+demo: $(VENV) collections-path ## See in half a minute what this does: jobs, plan, drift and GPU-hours on a simulated cluster
 	@$(PY) -m tests.demo.run
 
 .PHONY: cluster

@@ -81,14 +81,24 @@ def main() -> None:
 
 @contextmanager
 def simulated(
-    kubeconfig: Path, nodes: int = GPU_NODES, port: int = 0, exec_root: Path | None = None, *, mixed: bool = False
+    kubeconfig: Path,
+    nodes: int = GPU_NODES,
+    port: int = 0,
+    exec_root: Path | None = None,
+    *,
+    mixed: bool = False,
+    behind: float = 0,
+    namespace: str = "",
 ) -> Iterator[Cluster]:
-    """The cluster as examples/cluster expects it, or examples/mixed as well: nodes and nothing else."""
-    simulation = Cluster(nodes=0, tls=True, metrics=True, exec_root=exec_root, mixed_nodes=mixed)
+    """The cluster as examples/cluster expects it, or examples/mixed as well: nodes and nothing else.
+
+    Its clock is `behind` seconds behind, and `namespace` is that of the kubeconfig's context.
+    """
+    simulation = Cluster(nodes=0, tls=True, metrics=True, exec_root=exec_root, mixed_nodes=mixed, behind=behind)
     with simulation.running(port=port) as cluster:
         cluster.add_nodes([f"gpu-node-{number}" for number in range(1, nodes + 1)], labels=PRODUCT)
         cluster.add_nodes(CPU_NODES, resources={"nvidia.com/gpu": "0", "aliyun.com/gpu-mem": "0"})
-        cluster.kubeconfig(kubeconfig)
+        cluster.kubeconfig(kubeconfig, namespace=namespace)
         try:
             yield cluster
         finally:

@@ -1,192 +1,209 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The main job on a simulated GPU cluster, step by step: what `make demo` runs.
+"""A morning on a simulated GPU cluster, in two screens: what `make demo` runs.
 
-Each step is a command that a user can type; it is shown before its output. The demo fails when a step does not do what
-it says.
+Each step is a sentence, the command as one would type it, and what it prints but for the last line, which counts
+changes. The demo fails when a step does not show what its sentence says.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import AbstractContextManager, nullcontext
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from kubesim import Cluster
 
-from tests.demo.cluster import EXAMPLES, add_secrets, environment, monitored, simulated
-from tests.integration import monitoring
-from tests.integration.monitoring import Alertmanager, Prometheus
-from tools import debian_programs
+from tests.demo.cluster import EXAMPLES, add_secrets, environment, simulated
+from tests.integration.api import Api
 
 HERE = Path(__file__).parent
-SUBMIT, STATUS = "runwhere.gpuctl.submit", "runwhere.gpuctl.status"
-NAMESPACE = "team-a"
+TEAM, NEIGHBOUR = "team-a", "team-b"
+HOURS = 6  # for which the cluster has had work
+NODES = 6
+CLUSTER = ("pool-experiment", "pool-inference", "pool-training", "quota-teams")
+# Two nodes for each pool: those of the examples have more, and would leave room for the evaluation.
+TWO_NODES = "".join(f"  gpu-node-{number}:\n    gpu-type: A100-100G\n" for number in (3, 4))
+NEW_NAMES = {TWO_NODES: "", "gpu-node-8": "gpu-node-3", "gpu-node-9": "gpu-node-4"}
+RUNNING = ("inference-vllm", "training-llama-factory", "training-full-finetune", "inference-autoscaling")
+OF_THE_NEIGHBOUR = "inference-autoscaling"
+SERVICE, REPLICAS = "llama3-8b-inference", 3
+COLUMNS = (80, 100)  # the least and the most that the screens fill
 
-# Without it, the examples leave no room for the evaluation.
-ONE_NODE = "  gpu-node-4:\n    gpu-type: A100-100G\n"
-PAUSED = "qwen2-72b-fullft"
-CURVE = "qwen2-7b-llamafactory-sft"
-#: Utilization of that job: (seconds since the start of a pod, percent), again and again.
-RAMP = [(0, 10), (20, 85), (45, 97), (50, 40), (60, 10)]
-OLD_IMAGE, NEW_IMAGE = "vllm/vllm-serving:v0.5.0", "vllm/vllm-serving:v0.6.0"
-LINE = "─" * 80
+INTRODUCTION = (
+    f"A simulated cluster: {NODES} GPU nodes, two teams, {HOURS} hours of work. The playbooks are real, and they reach "
+    "nothing else."
+)
+NEXT = """\
+Next:
+  make cluster   keeps such a cluster running, for manifests of your own
+  README.md      installs the collection, for a cluster of your own
+  docs/docsite/rst/guide_getting_started.rst   explains each step
+"""
 
 
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="gpuctl-demo-") as name:
         directory = Path(name)
-        with simulated(directory / "kubeconfig") as cluster, _prometheus(cluster) as server:
-            return Demo(cluster, directory, server).run()
-
-
-def _prometheus(cluster: Cluster) -> AbstractContextManager[tuple[Prometheus, Alertmanager] | None]:
-    """None where the programs could not be brought."""
-    return nullcontext() if debian_programs.why_missing(monitoring.PROGRAMS) else monitored(cluster.url)
+        with simulated(directory / "kubeconfig", NODES, behind=HOURS * 3600, namespace=TEAM) as cluster:
+            return Demo(cluster, directory).run()
 
 
 class Demo:
-    def __init__(
-        self, cluster: Cluster, directory: Path, servers: tuple[Prometheus, Alertmanager] | None = None
-    ) -> None:
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
         self.cluster = cluster
         self.directory = directory
-        self.manifests = directory / "manifests"
-        for part in ("cluster", "manifests"):
-            shutil.copytree(EXAMPLES / part, directory / part)
-        shutil.copy(HERE / "evaluation.yaml", directory)
-        pool = directory / "cluster" / "pool-training.yaml"
-        pool.write_text(pool.read_text().replace(ONE_NODE, ""))
+        self.kubeconfig = str(directory / "kubeconfig")
+        self.jobs = directory / "jobs"
+        self.width = max(COLUMNS[0], min(COLUMNS[1], shutil.get_terminal_size((COLUMNS[0], 24)).columns))
+        self.colored = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         self.environment = {
             **os.environ,
             **environment(directory / "kubeconfig"),
-            "ANSIBLE_FORCE_COLOR": "1" if sys.stdout.isatty() else "0",
+            "ANSIBLE_FORCE_COLOR": "1" if self.colored else "0",
+            "COLUMNS": str(self.width),
         }
-        self.prometheus = servers[0] if servers else None
-        if self.prometheus:
-            self.environment["GPUCTL_PROMETHEUS_URL"] = self.prometheus.url
-        cluster.drive(job=CURVE, utilization=RAMP, repeat=RAMP[-1][0])
         self.failed = False
 
     def run(self) -> int:
-        self._step("A simulated cluster is up. An administrator describes its pools and teams in manifests, such as:")
-        self._say(_body(self.directory / "cluster" / "pool-inference.yaml"))
-        self._play("runwhere.gpuctl.provision", "-e", "gpuctl_dir=cluster/", expect_changed=True)
-        if self.failed:
-            return 1
-        add_secrets(self.cluster)  # Manifests refer to Secrets, they do not contain them.
+        self._say(INTRODUCTION)
+        self._prepare()
 
-        self._step("Submit all jobs of examples/manifests, and wait until they run:")
-        self._submit("gpuctl_wait=true", expect_changed=True)
+        self._step("jobs/ declares four jobs that run, a sweep, and an evaluation. Submit them all:")
+        shown = self._play("submit", "gpuctl_src=jobs/")
+        self._check("unchanged" in shown and "create" in shown, "what runs must be unchanged, the rest be created")
 
-        self._step("Run it again: nothing differs, so nothing is written.")
-        self._submit(expect_changed=False)
-        counts = self.cluster.requests.counts()
-        self._say("Requests of this run: " + ", ".join(f"{number} {what}" for what, number in counts.items()))
-        self._check(not self.cluster.requests.writes(), "the second run must only read")
+        self._step("The sweep runs, the evaluation waits. Who has the GPUs, and what would help?")
+        shown = self._play("status")
+        self._check("8 GPUs on one node, but the most free" in shown, "status must say why a job does not run")
+        self._check("2/2 running" in shown, "status must show the sweep as one row")
 
-        self._step("Submit one training more than the GPUs allow, and ask why it is not running:")
-        self._submit(src="evaluation.yaml", expect_changed=True)
-        shown = self._play(STATUS, expect_changed=False)
-        self._check(
-            "8 GPUs on one node, but the most free" in " ".join(shown.split()), "status must say why a job does not run"
-        )
+        self._step("Edit a training that runs. What would it cost to apply that?")
+        manifest = self.jobs / "training-llama-factory.yaml"
+        before = manifest.read_text()
+        self._type("sed", "-i", "s/cpu: 32/cpu: 48/", "jobs/training-llama-factory.yaml")
+        shown = self._play("plan", "gpuctl_dir=jobs/", "gpuctl_recreate=true")
+        self._check("GPU-hours" in shown, "the plan must say what is lost")
+        manifest.write_text(before)
 
-        self._step(f"Edit one field: the image of a service becomes {NEW_IMAGE}. What would change?")
-        service = self.manifests / "inference-vllm.yaml"
-        service.write_text(service.read_text().replace(OLD_IMAGE, NEW_IMAGE))
-        self._submit(src="manifests/inference-vllm.yaml", options=("--check", "--diff"), expect_changed=True)
-        self._say("Apply it, and wait until the new replicas are ready:")
-        self._submit("gpuctl_wait=true", src="manifests/inference-vllm.yaml", expect_changed=True)
+        self._step("Undone. Meanwhile somebody used kubectl edit. What differs, and who did it?")
+        self._edit_by_hand()
+        shown = self._play("drift", "gpuctl_dir=jobs/", status=2)
+        self._check("by kubectl-edit" in shown, "drift must name who made the change")
 
-        self._step("Pause the large training: the pending one gets its GPUs.")
-        self._check(
-            "16 GPUs released" in self._life("pause", "gpuctl_wait=true"), "pausing must report what it releases"
-        )
-        self._submit("gpuctl_wait=true", src="evaluation.yaml", expect_changed=False)
-
-        self._show_the_curve()
-        self._step("Who held how many GPUs for how long?")
-        shown = self._play("runwhere.gpuctl.usage", "-e", "gpuctl_range=1h", expect_changed=False)
-        self._check(NAMESPACE in shown, "the usage must name the team")
-
-        self._step("Delete the jobs again.")
-        self._submit("gpuctl_state=absent", "gpuctl_wait=true", src="manifests/,evaluation.yaml", expect_changed=True)
-        left = self.cluster.call(lambda: self.cluster.registry.list("Pod", NAMESPACE))
-        self._check(not left, "no pod must be left")
-        if not self.failed:
-            self._say(
-                f"{LINE}\nDone. `make cluster` keeps such a cluster running, so that you can try your own manifests."
-            )
+        self._step("How many GPU-hours did each team hold, and what do they cost at 1.20 an hour?")
+        shown = self._play("usage", f"gpuctl_range={HOURS}h", '{"gpuctl_prices": {"default": 1.2}}')
+        self._check(f"{TEAM} 84." in shown and f"{NEIGHBOUR} 6." in shown, "the usage must add up the hours")
+        self._say(f"\n{NEXT}")
         return 1 if self.failed else 0
 
-    def _show_the_curve(self) -> None:
-        self._step(f"What did {CURVE} do on its GPUs?")
-        if self.prometheus is None:
-            missing = debian_programs.why_missing(monitoring.PROGRAMS)
-            self._say(
-                f"Prometheus would tell, but it is not here ({missing}). The hours below are those of Kubernetes."
-            )
-            return
-        expression = f'namespace_job:runwhere_gpu_utilization:avg{{job_name="{CURVE}"}}'
-        self.prometheus.wait_for(f"count_over_time({expression}[1h]) >= 8")
-        given = ("-e", f"gpuctl_name={CURVE}", "-e", f"gpuctl_namespace={NAMESPACE}")
-        shown = self._play("runwhere.gpuctl.describe", *given, expect_changed=False)
-        self._check("█" in shown, "the job must have a curve")
+    # ---- What the steps find
 
-    def _submit(
-        self, *variables: str, src: str = "manifests/", options: tuple[str, ...] = (), expect_changed: bool
-    ) -> str:
-        given = (f"gpuctl_src={src}", f"gpuctl_namespace={NAMESPACE}", *variables)
-        extra = [part for variable in given for part in ("-e", variable)]
-        return self._play(SUBMIT, *options, *extra, expect_changed=expect_changed)
+    def _prepare(self) -> None:
+        """Pools, teams, and jobs that have run for hours: the cluster's clock is behind while they are submitted."""
+        self.jobs.mkdir()
+        (self.directory / "cluster").mkdir()
+        for name in CLUSTER:
+            text = (EXAMPLES / "cluster" / f"{name}.yaml").read_text()
+            for former, new in NEW_NAMES.items():
+                text = text.replace(former, new)
+            (self.directory / "cluster" / f"{name}.yaml").write_text(text)
+        self._run_playbook("provision", "gpuctl_dir=cluster/")
+        add_secrets(self.cluster)  # Manifests refer to Secrets, they do not contain them.
+        for name in RUNNING:
+            self._add(name)
+        self._run_playbook("submit", "gpuctl_src=jobs/", "gpuctl_wait=true")
+        self.cluster.set_clock(behind=0)
+        self._add("training-experiments")
+        shutil.copy(HERE / "evaluation.yaml", self.jobs)
 
-    def _life(self, playbook: str, *variables: str) -> str:
-        given = (f"gpuctl_name={PAUSED}", f"gpuctl_namespace={NAMESPACE}", *variables)
-        extra = [part for variable in given for part in ("-e", variable)]
-        return self._play(f"runwhere.gpuctl.{playbook}", *extra, expect_changed=True)
+    def _add(self, name: str) -> None:
+        """A job of the examples. The large training is on one node, so that the pool is small."""
+        text = (EXAMPLES / "manifests" / f"{name}.yaml").read_text().replace("node_count: 2", "node_count: 1")
+        if name == OF_THE_NEIGHBOUR:
+            text = text.replace("job:\n", f"job:\n  namespace: {NEIGHBOUR}\n")
+        (self.jobs / f"{name}.yaml").write_text(text)
 
-    def _play(self, playbook: str, *arguments: str, expect_changed: bool) -> str:
-        command = ["ansible-playbook", playbook, *arguments]
-        print(f"\n$ {' '.join(command)}", flush=True)
-        self.cluster.requests.reset()
+    def _edit_by_hand(self) -> None:
+        """What `kubectl edit` sends."""
+        path = f"/apis/apps/v1/namespaces/{TEAM}/deployments/{SERVICE}?fieldManager=kubectl-edit"
+        body = {"spec": {"replicas": REPLICAS}}
+        status, answer = Api(self.kubeconfig).call("PATCH", path, body, "application/strategic-merge-patch+json")
+        self._check(status == 200, f"the service must be edited: {answer}")
+
+    # ---- What is shown
+
+    def _play(self, playbook: str, *variables: str, status: int = 0) -> str:
+        """What the playbook has shown, as one line."""
+        return self._type(*_command(playbook, variables), status=status)
+
+    def _type(self, *command: str, status: int = 0) -> str:
+        print(self._bold(_typed(command, self.width)), flush=True)
         done = self._run(command)
-        print(done.stdout, flush=True)
-        self._check(done.returncode == 0, "the playbook must succeed")
-        self._check(("changed=0" not in done.stdout) is expect_changed, f"changed must be {expect_changed}")
-        return done.stdout
+        if text := _without_recap(done.stdout):
+            print(text, flush=True)
+        self._check(done.returncode == status, f"the command must end with status {status}, not {done.returncode}")
+        return " ".join(done.stdout.split())
 
-    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+    def _run_playbook(self, playbook: str, *variables: str) -> None:
+        done = self._run(_command(playbook, variables))
+        if done.returncode:
+            sys.exit(f"DEMO FAILED: the playbook {playbook} must succeed:\n{done.stdout}")
+
+    def _run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
             cwd=self.directory,
             env=self.environment,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )
 
+    def _step(self, text: str) -> None:
+        print(flush=True)
+        self._say(text)
+
+    def _say(self, text: str) -> None:
+        for line in text.splitlines():
+            for part in textwrap.wrap(line, self.width) or [""]:
+                print(self._cyan(part), flush=True)
+
     def _check(self, held: bool, rule: str) -> None:
         if not held:
             self.failed = True
             print(f"DEMO FAILED: {rule}", flush=True)
 
-    @staticmethod
-    def _step(text: str) -> None:
-        print(f"\n{LINE}\n{text}", flush=True)
+    def _bold(self, text: str) -> str:
+        return f"\x1b[1m{text}\x1b[0m" if self.colored else text
 
-    @staticmethod
-    def _say(text: str) -> None:
-        print(text, flush=True)
+    def _cyan(self, text: str) -> str:
+        return f"\x1b[36m{text}\x1b[0m" if self.colored and text else text
 
 
-def _body(path: Path) -> str:
-    """A file without the lines about its license and the start of the document."""
-    return "".join(line for line in path.read_text().splitlines(keepends=True) if not line.startswith(("#", "---")))
+def _typed(command: Sequence[str], width: int) -> str:
+    """The command as one would type it, with a second line if it is long."""
+    line = f"$ {shlex.join(command)}"
+    if len(line) <= width:
+        return line
+    first, _, last = line.rpartition(" -e ")
+    return f"{first} \\\n    -e {last}"
+
+
+def _without_recap(output: str) -> str:
+    return re.sub(r"\n+.*\blocalhost: changed=.*", "", output.strip("\n"))
+
+
+def _command(playbook: str, variables: Sequence[str]) -> list[str]:
+    return ["ansible-playbook", f"runwhere.gpuctl.{playbook}", *(part for one in variables for part in ("-e", one))]
 
 
 if __name__ == "__main__":

@@ -1,19 +1,42 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `make demo` shows is true: each of its steps checks itself."""
+"""What `make demo` shows is true, since each of its steps checks itself, and it is short."""
 
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 from tools.tree import ROOT
 
+COLUMNS, LINES = 80, 100  # two screens
+CPU_SECONDS = 25
 
-def test_the_demo_succeeds() -> None:
+
+def test_the_demo_succeeds_on_two_screens_and_costs_little():
     bin_path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": bin_path}
-    command = [sys.executable, "-m", "tests.demo.run"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PATH": bin_path, "COLUMNS": str(COLUMNS)}
+    before = _cpu_seconds()
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.demo.run"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert len(lines) <= LINES, done.stdout
+    # The hint of submit is a command to copy.
+    assert [line for line in lines if len(line) > COLUMNS and not line.startswith("logs: ")] == []
+    assert "\x1b" not in done.stdout  # this is no terminal
+    assert _cpu_seconds() - before < CPU_SECONDS
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

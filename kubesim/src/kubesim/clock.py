@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Protocol
 
 
@@ -14,13 +14,14 @@ class Handle(Protocol):
 
 
 class Clock:
-    """Wall-clock time; call_later needs the running loop of the cluster (set by Cluster.start)."""
+    """This machine's time, less `behind`; call_later needs the running loop of the cluster (set by Cluster.start)."""
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.behind = timedelta()
 
     def now(self) -> datetime:
-        return datetime.now(timezone.utc)
+        return datetime.now(timezone.utc) - self.behind
 
     def call_later(self, seconds: float, fn: Callable[[], object]) -> Handle:
         loop = self.loop or asyncio.get_running_loop()

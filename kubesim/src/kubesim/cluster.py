@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,7 +59,7 @@ class Cluster:
     `exec_root`: run the commands of exec as processes of this machine, each container in a directory of its own below
     this one. `metrics`:
     autoscalers find all metrics at their targets; without it, there are none. `mixed_nodes`: nodes of many vendors
-    beside the others (mixed.py)."""
+    beside the others (mixed.py). `behind`: as of set_clock()."""
 
     def __init__(
         self,
@@ -73,8 +74,10 @@ class Cluster:
         exec_root: Path | None = None,
         metrics: bool = False,
         mixed_nodes: bool = False,
+        behind: float = 0,
     ) -> None:
         self.clock = Clock()
+        self.clock.behind = timedelta(seconds=behind)
         self.token = secrets.token_urlsafe(24)
         self.store = Store()
         self.registry = Registry(self.store, self.clock, kinds.STRATEGIES, admission)
@@ -198,6 +201,10 @@ class Cluster:
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(PATIENCE)
 
+    def set_clock(self, *, behind: float = 0) -> None:
+        """Let the cluster's clock be so many seconds behind this machine's: what is made meanwhile is older by that."""
+        self.call(lambda: setattr(self.clock, "behind", timedelta(seconds=behind)))
+
     def load(self, objects: Iterable[Object]) -> int:
         """Store objects as they are, without admission, defaults or checks: for large clusters. How many there were.
 
@@ -249,8 +256,9 @@ class Cluster:
         now = self.clock.now()
         self.load({**fake_node(name, now, **options), "kind": "Node"} for name in names)
 
-    def kubeconfig(self, path: str | Path, token: str | None = None) -> Path:
-        """Write a kubeconfig for the admin (or another token) and give its path."""
+    def kubeconfig(self, path: str | Path, token: str | None = None, *, namespace: str = "") -> Path:
+        """Write a kubeconfig for the admin (or another token) and give its path. `namespace`: that of its context."""
+        context = {"cluster": "kubesim", "user": "kubesim", **({"namespace": namespace} if namespace else {})}
         cluster: Object = {"server": self.url}
         if self.ca:
             cluster["certificate-authority-data"] = base64.b64encode(self.ca).decode()
@@ -260,7 +268,7 @@ class Cluster:
             "current-context": "kubesim",
             "clusters": [{"name": "kubesim", "cluster": cluster}],
             "users": [{"name": "kubesim", "user": {"token": token or self.token}}],
-            "contexts": [{"name": "kubesim", "context": {"cluster": "kubesim", "user": "kubesim"}}],
+            "contexts": [{"name": "kubesim", "context": context}],
         }
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
