@@ -34,7 +34,7 @@ from bench.cluster import Served, named, simulated  # noqa: E402
 from bench.measure import Group, measure  # noqa: E402
 from integration import usage_samples  # noqa: E402
 from integration.api import Api, eventually  # noqa: E402
-from integration.monitoring import PROGRAMS, prometheus  # noqa: E402
+from integration.monitoring import prometheus  # noqa: E402
 
 from tools import debian_programs  # noqa: E402
 from tools.peers import kubernetes_core  # noqa: E402
@@ -93,7 +93,7 @@ def _measured(directory: Path) -> Iterator[Group]:
             group = scenarios.info_group(directory, nodes, 10 * nodes)
             yield measure(group, cluster, ROUNDS, warm_up=nodes == INFO[0])
     if "usage" in ONLY:
-        if missing := debian_programs.why_missing(PROGRAMS):
+        if missing := debian_programs.why_missing(["prometheus", "promtool"]):
             print(f"The accounts of GPUs are not measured: {missing}")
             return
         yield _usage(directory)

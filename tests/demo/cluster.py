@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -56,8 +56,6 @@ def main() -> None:
     options = parser.parse_args()
     if options.nodes < GPU_NODES:
         sys.exit(f"NODES={options.nodes} is too small: the pools of examples/cluster need {GPU_NODES} nodes.")
-    if options.monitoring and (missing := debian_programs.why_missing(monitoring.PROGRAMS)):
-        sys.exit(f"MONITORING=1 needs Prometheus and Alertmanager: {missing}.")
     if (url := _running(options.kubeconfig)) is not None:
         sys.exit(
             f"The cluster of {options.kubeconfig} is running already, at {url}. Use it, stop it with Ctrl-C where it "
@@ -66,9 +64,7 @@ def main() -> None:
     try:
         with provisioned(options.kubeconfig, options.nodes, options.port, mixed=options.mixed) as cluster:
             print(_welcome(cluster.url, options.kubeconfig, options.nodes), flush=True)
-            with monitored(cluster.url) if options.monitoring else nullcontext() as servers:
-                if servers:
-                    print(_about(*servers), flush=True)
+            with _monitoring(cluster.url) if options.monitoring else nullcontext():
                 _wait_for_a_signal()
     except OSError as error:
         if error.errno is None or not options.port:
@@ -127,19 +123,40 @@ def provisioned(
 
 
 @contextmanager
-def monitored(cluster: str) -> Iterator[tuple[Prometheus, Alertmanager]]:
-    """Prometheus, with the rules of the collection, and Alertmanager, beside the cluster with this URL."""
+def _monitoring(cluster: str) -> Iterator[None]:
+    """The servers that start, and what there is to know of them and of the others."""
+    if missing := debian_programs.why_missing(["prometheus"]):
+        print(f"The cluster runs without monitoring: {missing}.", flush=True)
+        yield
+        return
+    with monitored(cluster) as servers:
+        print(_about(*servers), flush=True)
+        yield
+
+
+@contextmanager
+def monitored(cluster: str) -> Iterator[tuple[Prometheus, Alertmanager | None]]:
+    """Prometheus, with the rules of the collection, and Alertmanager if it starts, beside the cluster with this URL."""
     sys.path.append(str(COLLECTIONS))
     with tempfile.TemporaryDirectory(prefix="gpuctl-monitoring-") as name:
         directory = Path(name)
         rules = monitoring.shipped_rules(directory / "rules.yml", interval=INTERVAL)
         with (
-            monitoring.alertmanager(directory / "alertmanager") as manager,
+            _alertmanager(directory / "alertmanager") as manager,
             monitoring.prometheus(
-                directory / "prometheus", cluster, rules=[rules], alertmanager=manager.url, interval=INTERVAL
+                directory / "prometheus",
+                cluster,
+                rules=[rules],
+                alertmanager=manager.url if manager else "",
+                interval=INTERVAL,
             ) as server,
         ):
             yield server, manager
+
+
+def _alertmanager(directory: Path) -> AbstractContextManager[Alertmanager | None]:
+    missing = debian_programs.why_missing(["prometheus-alertmanager"])
+    return nullcontext() if missing else monitoring.alertmanager(directory)
 
 
 def environment(kubeconfig: Path) -> dict[str, str]:
@@ -198,10 +215,14 @@ It has the pools and teams of examples/cluster. In another terminal, type:
 """
 
 
-def _about(server: Prometheus, manager: Alertmanager) -> str:
+def _about(server: Prometheus, manager: Alertmanager | None) -> str:
+    if manager:
+        alerts = f"Alertmanager gets their alerts: {manager.url}"
+    else:
+        alerts = f"Nothing gets their alerts: {debian_programs.why_missing(['prometheus-alertmanager'])}."
     return f"""\
 Prometheus scrapes its exporters every {INTERVAL} and has the collection's rules: {server.url}
-Alertmanager gets their alerts: {manager.url}
+{alerts}
 
   export GPUCTL_PROMETHEUS_URL={server.url}
 """

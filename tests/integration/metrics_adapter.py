@@ -14,7 +14,8 @@ from typing import Any
 
 from kubesim import Cluster
 
-from . import monitoring
+from tools.local_server import free_port
+
 from .api import PATHS, Api, eventually
 
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -66,7 +67,7 @@ def adapter(
     The server finds it by a Service of the type ExternalName, so it need not run in the cluster. An API server that was
     started without a certificate for its proxy asks in nobody's name, who therefore may read the namespace's metrics.
     """
-    config, port = directory / "adapter.yaml", monitoring.free_port()
+    config, port = directory / "adapter.yaml", free_port()
     config.write_text(json.dumps({"rules": list(rules)}))  # JSON is YAML
     command = [
         PROGRAM,

@@ -9,9 +9,7 @@ with prometheus(tmp_path, cluster.url, rules=[path]) as server:
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import socket
 import ssl
 import subprocess
 import threading
@@ -20,7 +18,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,16 +29,20 @@ import pytest
 from kubesim import Cluster
 
 from tools import debian_programs
+from tools.local_server import PATIENCE, free_port, running
 
-#: How long a server may take to start, and data to arrive, on a busy machine.
-PATIENCE = 120.0
 HONOR_LABELS = ("kube-state-metrics", "cadvisor", "amd")  # as their charts have it, whatever the others do
 _UNVERIFIED = ssl._create_unverified_context()  # the simulated cluster's own certificate
-PROGRAMS = ("prometheus", "promtool", "prometheus-alertmanager", "amtool")
-#: For tests that start the programs.
-needs_programs = pytest.mark.skipif(
-    debian_programs.why_missing(PROGRAMS) is not None, reason=str(debian_programs.why_missing(PROGRAMS))
-)
+
+
+def needs(*programs: str) -> pytest.MarkDecorator:
+    """For tests that start these programs."""
+    missing = debian_programs.why_missing(programs)
+    return pytest.mark.skipif(missing is not None, reason=str(missing))
+
+
+needs_prometheus = needs("prometheus", "promtool")
+needs_alertmanager = needs("prometheus-alertmanager", "amtool")
 #: What kube-state-metrics is started with to see pools and jobs.
 ALLOW_LIST = (
     "pods=[app,runwhere.ai/job-type,runwhere.ai/pool,runwhere.ai/priority,runwhere.ai/namespace],"
@@ -207,7 +209,7 @@ def prometheus(
         "--log.level=warn",
     ]
     server = Prometheus(f"http://127.0.0.1:{port}", cluster, world)
-    with _running(command, directory / "prometheus.log", f"{server.url}/-/ready"):
+    with running(command, directory / "prometheus.log", f"{server.url}/-/ready"):
         yield server
 
 
@@ -270,7 +272,7 @@ def alertmanager(
             "--log.level=warn",
         ]
         server = Alertmanager(f"http://127.0.0.1:{port}", receiver)
-        with _running(command, directory / "alertmanager.log", f"{server.url}/-/ready"):
+        with running(command, directory / "alertmanager.log", f"{server.url}/-/ready"):
             yield server
 
 
@@ -358,48 +360,10 @@ def eventually(
     return answer
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _program(name: str) -> str:
     found = debian_programs.find(name)
     assert found is not None, debian_programs.why_missing([name])
     return str(found)
-
-
-@contextmanager
-def _running(command: Sequence[str], log: Path, ready: str) -> Iterator[None]:
-    """The process, from when it says that it is ready until the block ends."""
-    with log.open("wb") as output:
-        # Without proxies, which would be asked for addresses of this machine.
-        environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
-    try:
-        deadline = time.monotonic() + PATIENCE
-        while not _answers(ready):
-            text = log.read_text(errors="replace")[-3000:]
-            assert process.poll() is None, f"{command[0]} has ended with {process.returncode}:\n{text}"
-            assert time.monotonic() < deadline, f"{command[0]} is not ready after {PATIENCE:g} s:\n{text}"
-            time.sleep(0.1)
-        yield
-    finally:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(20)
-        process.kill()
-        process.wait()
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5, context=_UNVERIFIED) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
 
 
 def _timestamp(text: str) -> float:

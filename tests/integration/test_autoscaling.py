@@ -39,7 +39,7 @@ def replicas(api: Api, namespace: str) -> int:
 
 
 @needs_adapter
-@monitoring.needs_programs
+@monitoring.needs_prometheus
 def test_replicas_follow_the_utilization(
     ansible: Ansible, api: Api, namespace: str, kubeconfig: Path, tmp_path: Path
 ) -> None:

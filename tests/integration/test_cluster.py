@@ -74,7 +74,8 @@ def test_the_commands_that_it_prints_work(welcome: str):
     assert "9 jobs: 9 create" in done.stdout
 
 
-@monitoring.needs_programs
+@monitoring.needs_prometheus
+@monitoring.needs_alertmanager
 def test_prometheus_and_alertmanager_run_beside_it(tmp_path: Path):
     command = [*PROGRAM, "--monitoring", "--mixed", "--kubeconfig", str(tmp_path / "kubeconfig")]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:

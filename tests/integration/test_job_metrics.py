@@ -20,7 +20,7 @@ from .ansible import ROOT, Ansible
 from .monitoring import Prometheus, World
 from .tasks import perform
 
-pytestmark = monitoring.needs_programs
+pytestmark = monitoring.needs_prometheus
 
 WORLDS = {
     "labels of the exporter": World(),

@@ -17,7 +17,7 @@ from . import monitoring
 from .monitoring import World
 
 FILTER = ROOT / ".cache/collections/ansible_collections/runwhere/gpuctl/extensions/eda/plugins/event_filter/alert.py"
-pytestmark = monitoring.needs_programs
+pytestmark = monitoring.needs_prometheus
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,7 @@ def test_honor_labels_decides_whose_pod_it_is(
         assert server.value('kube_pod_labels{label_app="train"}') == 1
 
 
+@monitoring.needs_alertmanager
 def test_a_gpu_at_86_degrees_is_one_event_of_a_rulebook(cluster: Cluster, tmp_path: Path) -> None:
     """By the rule of the collection, Prometheus, Alertmanager and the event filter, with seconds for minutes."""
     rules = monitoring.shipped_rules(tmp_path / "rules.yml", {"GpuTemperatureHigh": {"for": "4s"}}, "2s")

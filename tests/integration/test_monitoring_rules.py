@@ -18,7 +18,7 @@ from . import gpu_story, monitoring
 from .gpu_story import HOUR
 from .monitoring import Prometheus, World
 
-pytestmark = monitoring.needs_programs
+pytestmark = monitoring.needs_prometheus
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARDS = {file.stem: json.loads(file.read_text()) for file in ROOT.glob("roles/monitoring/files/dashboards/*.json")}

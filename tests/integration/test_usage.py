@@ -15,7 +15,7 @@ from kubesim import Cluster
 
 from .ansible import ROOT, Ansible
 from .api import PATHS, Api
-from .monitoring import Prometheus, needs_programs, prometheus, promtool
+from .monitoring import Prometheus, needs_prometheus, prometheus, promtool
 from .usage_schedule import (
     GPUS,
     NODES,
@@ -138,7 +138,7 @@ def test_what_nobody_held_is_the_rest(world: World):
     assert 0 <= later["unallocated_hours"] <= later["capacity_hours"] <= NODES * GPUS
 
 
-@needs_programs
+@needs_prometheus
 def test_the_hours_are_exact_by_prometheus_alone(server: Prometheus, tmp_path: Path):
     """All objects are gone, and nobody has recorded them."""
     with Cluster(nodes=0, controllers=False).running() as cluster:
@@ -148,7 +148,7 @@ def test_the_hours_are_exact_by_prometheus_alone(server: Prometheus, tmp_path: P
     assert result["totals"]["estimated_hours"] == result["totals"]["held_hours"]
 
 
-@needs_programs
+@needs_prometheus
 def test_busy_and_idle_are_apart_and_add_up(world: World, server: Prometheus):
     result = world.usage(prometheus_url=server.url, prices={"default": 2, SLICE: 0.5})
     assert by(result, "team") == pytest.approx(hours(PODS, "team", WHOLE), rel=1e-4)
@@ -167,7 +167,7 @@ def test_busy_and_idle_are_apart_and_add_up(world: World, server: Prometheus):
     assert result["unallocated_hours"] == pytest.approx(result["capacity_hours"] - whole, rel=ONE_PERCENT)
 
 
-@needs_programs
+@needs_prometheus
 def test_a_part_of_the_range_has_its_part_of_the_hours(world: World, server: Prometheus):
     since, until = 3600, 7200
     expected = sum(
@@ -179,7 +179,7 @@ def test_a_part_of_the_range_has_its_part_of_the_hours(world: World, server: Pro
     assert result["totals"]["gpu_hours"] == pytest.approx(expected, rel=1e-4)
 
 
-@needs_programs
+@needs_prometheus
 def test_the_playbook_prints_a_table_and_writes_files(world: World, server: Prometheus, tmp_path: Path):
     playbook = str(ROOT / "playbooks" / "usage.yml")
     given = {

@@ -15,10 +15,10 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.usage.usage_info import MODULE
 from kubesim import Cluster
 
-from .monitoring import needs_programs, prometheus
+from .monitoring import needs_prometheus, prometheus
 from .usage_samples import DAY, JOBS, RANGE, START, history_keys, hold, write_blocks
 
-pytestmark = [pytest.mark.nightly, needs_programs]  # Making the samples takes a minute.
+pytestmark = [pytest.mark.nightly, needs_prometheus]  # Making the samples takes a minute.
 
 SECONDS = 5.0
 
