@@ -2,8 +2,8 @@
 """Build the documentation site into build/docs/html, without network; any warning fails.
 
 antsibull-docs generates pages from the plugins, the roles and docs/docsite, and Sphinx turns them into HTML. The front
-page is ours, with the sections of docs/docsite/extra-docs.yml and then the reference. On the page of a module, its own
-options come first.
+page is docs/docsite/front.rst; beside it, the navigation has the sections of docs/docsite/extra-docs.yml and then the
+reference. On the page of a module, its own options come first.
 """
 
 from __future__ import annotations
@@ -68,17 +68,7 @@ REFERENCE = {
     "_filter": "Filters",
     "_lookup": "Lookups",
 }
-FRONT = """.. _plugins_in_runwhere.gpuctl:
-
-{title}
-{line}
-
-{description}
-
-.. image:: ../architecture.svg
-   :alt: Manifests go through Ansible to the Kubernetes API server, which runs them on pools of GPU nodes.
-
-"""
+FRONT = ROOT / "docs" / "docsite" / "front.rst"
 
 
 def main() -> None:
@@ -121,15 +111,16 @@ def arrange_pages() -> None:
     for page in SOURCES.glob("*_module.rst"):
         module = ROOT / "plugins" / "modules" / f"{page.stem.removesuffix('_module')}.py"
         page.write_text(own_options_first(page.read_text(encoding="utf-8"), own_options(module)), encoding="utf-8")
-    metadata = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))
     sections = yaml.safe_load((ROOT / "docs" / "docsite" / "extra-docs.yml").read_text(encoding="utf-8"))["sections"]
-    index = front_page(metadata["description"], sections, sorted(page.stem for page in SOURCES.glob("*.rst")))
+    index = FRONT.read_text(encoding="utf-8") + navigation(
+        sections, sorted(page.stem for page in SOURCES.glob("*.rst"))
+    )
     (SOURCES / "index.rst").write_text(index, encoding="utf-8")
 
 
-def front_page(description: str, sections: list[dict[str, Any]], pages: list[str]) -> str:
-    """The index: the guides in their sections, then the reference by kinds."""
-    text = FRONT.format(title=COLLECTION, line="=" * len(COLLECTION), description=description.strip())
+def navigation(sections: list[dict[str, Any]], pages: list[str]) -> str:
+    """The guides in their sections, then the reference by kinds."""
+    text = ""
     for section in sections:
         titles = {name: name.removeprefix(PLAYBOOK) if name.startswith(PLAYBOOK) else "" for name in section["toctree"]}
         text += toctree(section["title"], {f"docsite/{name}": title for name, title in titles.items()})
@@ -142,7 +133,7 @@ def front_page(description: str, sections: list[dict[str, Any]], pages: list[str
 def toctree(caption: str, pages: Mapping[str, str]) -> str:
     """The pages by their own titles, or by those given."""
     lines = (f"   {title} <{page}>\n" if title else f"   {page}\n" for page, title in pages.items())
-    return f".. toctree::\n   :maxdepth: 1\n   :caption: {caption}\n\n{''.join(lines)}\n"
+    return f".. toctree::\n   :maxdepth: 1\n   :hidden:\n   :caption: {caption}\n\n{''.join(lines)}\n"
 
 
 def own_options(module: Path) -> list[str]:

@@ -14,22 +14,13 @@ from typing import Any
 
 import yaml
 
+from tools.generated_page import page_head
+
 ROOT = Path(__file__).resolve().parent.parent
 PLUGINS = ROOT / "extensions" / "eda" / "plugins"
 PAGE = ROOT / "docs" / "docsite" / "rst" / "event_plugins.rst"
 
-_HEAD = """..
-  Copyright (c) 2026, runwhere.gpuctl contributors
-  GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-  SPDX-License-Identifier: GPL-3.0-or-later
-
-.. Generated from extensions/eda/plugins by tools/generate_reference.py
-
-.. _ansible_collections.runwhere.gpuctl.docsite.event_plugins:
-
-Event source and event filter
-=============================
-
+_INTRODUCTION = """\
 Plugins of `ansible-rulebook <https://ansible.readthedocs.io/projects/rulebook/>`_. The
 :ref:`guide <ansible_collections.runwhere.gpuctl.docsite.guide_events>` shows how to use them.
 """
@@ -43,7 +34,8 @@ def event_page() -> str:
         for path in sorted((PLUGINS / kind).glob("*.py"))
         for part in _plugin(path, word)
     ]
-    return "\n".join([_HEAD, *parts])
+    head = page_head("event_plugins", "Event source and event filter", "extensions/eda/plugins")
+    return "\n".join([head, _INTRODUCTION, *parts])
 
 
 def documented(path: Path, name: str) -> Any:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Write what documents the code: the tables of fields, from the manifest models, and the pages of the playbooks.
+"""Write what documents the code: the pages of manifest fields, from the models, and those of the playbooks.
 
     python -m tools.generate_reference
 
-The tables go into docs/docsite/rst/guide_manifests.rst, below a mark; what is above it is written by hand.
+The table of built-in accelerators goes into docs/docsite/rst/guide_accelerators.rst, below a mark; what is above it is
+written by hand.
 """
 
 from __future__ import annotations
@@ -37,28 +38,59 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling 
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.validation import KIND_ALIASES  # noqa: E402
 
+from tools.generated_page import page_head  # noqa: E402
 from tools.playbook_pages import pages  # noqa: E402
 
-GUIDE = ROOT / "docs" / "docsite" / "rst" / "guide_manifests.rst"
-ACCELERATORS = GUIDE.with_name("guide_accelerators.rst")
+GUIDES = ROOT / "docs" / "docsite" / "rst"
+ACCELERATORS = GUIDES / "guide_accelerators.rst"
 ACCELERATORS_MARK = ".. Everything below is generated from accelerators/*.yml by tools/generate_reference.py\n"
-MARK = ".. Everything below is generated from the models by tools/generate_reference.py\n"
+FIELDS = GUIDES / "manifest_fields.rst"
+PROFILE_FIELDS = GUIDES / "accelerator_fields.rst"
+SOURCE = "plugins/module_utils/manifest/models.py"
+# A kind that few people write has a page of its own.
+PROFILES = "accelerator"
 
 
-def reference() -> str:
-    """The tables of all kinds, in reStructuredText."""
-    common = [_heading("Fields of every job"), _table(JobManifest, ())]
-    return "\n".join([*common, *(part for kind, model in KINDS.items() for part in _kind(kind, model))])
+def field_pages() -> dict[Path, str]:
+    """Every field of every kind. {path: reStructuredText}."""
+    kinds = [part for kind, model in KINDS.items() if kind != PROFILES for part in _kind(kind, model)]
+    return {
+        FIELDS: "\n".join(
+            [
+                page_head(FIELDS.stem, "All fields of manifests", SOURCE),
+                f"{_reference('guide_manifests')} explains manifests, and shows the fields that most jobs need.\n",
+                ".. contents::\n   :local:\n   :depth: 1\n",
+                _heading("Fields of every job"),
+                _table(JobManifest, ()),
+                *kinds,
+            ]
+        ),
+        PROFILE_FIELDS: "\n".join(
+            [
+                page_head(PROFILE_FIELDS.stem, "All fields of accelerator profiles", SOURCE),
+                f"{_summary(KINDS[PROFILES])} {_reference('guide_accelerators')} explains profiles.\n",
+                _table(KINDS[PROFILES], ()),
+            ]
+        ),
+    }
+
+
+def _reference(guide: str) -> str:
+    return f":ref:`ansible_collections.runwhere.gpuctl.docsite.{guide}`"
 
 
 def _kind(kind: str, model: type[Block]) -> Iterator[str]:
     yield _heading(f"Fields of {kind}")
     others = [f"``{alias}``" for alias, meant in KIND_ALIASES.items() if meant == kind]
     spelled = f" The value of ``kind`` can also be {' or '.join(others)}." if others else ""
-    yield f"{(model.__doc__ or '').splitlines()[0]}{spelled}\n"
+    yield f"{_summary(model)}{spelled}\n"
     if issubclass(model, JobManifest):
         yield "In addition to the fields of every job:\n"
     yield _table(model, keys_of(JobManifest) if issubclass(model, JobManifest) else ())
+
+
+def _summary(model: type[Block]) -> str:
+    return (model.__doc__ or "").splitlines()[0]
 
 
 def _table(model: type[Block], known: Iterable[Key]) -> str:
@@ -187,11 +219,9 @@ def _code(words: Iterable[str | None]) -> str:
 
 
 def main() -> None:
-    written, _mark, _old = GUIDE.read_text(encoding="utf-8").partition(MARK)
-    GUIDE.write_text(f"{written}{MARK}\n{reference()}", encoding="utf-8")
     written, _mark, _old = ACCELERATORS.read_text(encoding="utf-8").partition(ACCELERATORS_MARK)
     ACCELERATORS.write_text(f"{written}{ACCELERATORS_MARK}\n{accelerators()}", encoding="utf-8")
-    for path, text in pages().items():
+    for path, text in {**field_pages(), **pages()}.items():
         path.write_text(text, encoding="utf-8")
 
 

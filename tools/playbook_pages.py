@@ -22,14 +22,8 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables
 )
 
 from tools.event_pages import PAGE, event_page  # noqa: E402
+from tools.generated_page import page_head  # noqa: E402
 
-_LICENSE = """..
-  Copyright (c) 2026, runwhere.gpuctl contributors
-  GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-  SPDX-License-Identifier: GPL-3.0-or-later
-
-.. Generated from playbooks/vars/playbooks.yml by tools/generate_reference.py
-"""
 _INDEX = """<!--
 Copyright (c) 2026, runwhere.gpuctl contributors
 SPDX-License-Identifier: BSD-2-Clause
@@ -87,12 +81,10 @@ def command(playbook: Playbook) -> str:
 
 def page(playbook: Playbook) -> str:
     """The page of a playbook, in reStructuredText."""
-    title = f"runwhere.gpuctl.{playbook.name}"
+    name, title = f"playbook_{playbook.name}", f"runwhere.gpuctl.{playbook.name}"
     return "\n".join(
         [
-            _LICENSE,
-            f".. _ansible_collections.runwhere.gpuctl.docsite.playbook_{playbook.name}:\n",
-            f"{title}\n{'=' * len(title)}\n",
+            page_head(name, title, "playbooks/vars/playbooks.yml"),
             f"{playbook.short_description}.\n",
             *(f"{_rst(paragraph)}\n" for paragraph in playbook.description),
             f".. code-block:: console\n\n   $ {_broken(command(playbook))}\n",

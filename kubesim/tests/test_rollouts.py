@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kubesim.controllers.volumes import IS_DEFAULT, PROVISIONER
 from simulation import Object, Simulation, pod_spec
 
 
@@ -362,3 +363,20 @@ def test_a_pod_that_waits_for_its_claim_says_so() -> None:
     sim.registry.delete("Pod", "default", "p", grace_seconds=0)
     sim.settle()
     assert sim.registry.list("PersistentVolumeClaim", "default") == []
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["the default class", "a class by name"])
+def test_a_class_of_the_simulator_binds_claims(named: bool) -> None:
+    sim = Simulation()
+    chosen = {"storageClassName": "standard"} if named else {}
+    claim = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}, **chosen}
+    sim.create("PersistentVolumeClaim", "data", claim)
+    sim.settle()
+    assert sim.get("PersistentVolumeClaim", "data").get("status", {}).get("phase") != "Bound"
+    annotations = {} if named else {IS_DEFAULT: "true"}
+    standard = {"metadata": {"name": "standard", "annotations": annotations}, "provisioner": PROVISIONER}
+    sim.registry.create("StorageClass", standard)
+    sim.settle()
+    bound = sim.get("PersistentVolumeClaim", "data")
+    assert bound["status"] == {"phase": "Bound", "accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}}
+    assert bound["spec"]["storageClassName"] == "standard"

@@ -66,7 +66,7 @@ options:
       - V(administer) allows all modules in the whole cluster, but jobs and logs only outside of C(kube-*) and
         C(gpuctl-system). It can bind accounts to the roles of this collection, and to no others.
       - None of the levels grants access to Secrets by itself, except that V(administer) can create Secrets in namespaces of jobs, and
-        read and change the one called C(gpuctl-registry). The pods of a job can read all Secrets of its namespace.
+        read and change those called C(gpuctl-registry) and C(gpuctl-tokens). The pods of a job can read all Secrets of its namespace.
       - Required if O(state=present).
     type: str
     choices: [read, submit, administer]

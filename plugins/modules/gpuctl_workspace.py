@@ -14,12 +14,13 @@ author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Creates a namespace if it is missing, and in it a claim for data and a Secret with the credentials of image registries.
   - Jobs name the claim in C(storage.workdirs[].claim) and the Secret in C(environment.imagePullSecret) of their manifest.
+  - Tokens and passwords for jobs go into Secrets, so that no manifest has them.
   - What the options do not mention is left as it is.
 options:
   state:
     description:
       - V(present) creates or updates what the options describe.
-      - V(absent) deletes the claim with its data, and the Secret, if this module created them. The namespace is kept.
+      - V(absent) deletes the claim with its data, and the Secrets, if this module created them. The namespace is kept.
         M(runwhere.gpuctl.gpuctl_quota) deletes namespaces.
     type: str
     choices: [present, absent]
@@ -69,6 +70,13 @@ options:
         description: Path of a docker config file on the host that the module runs on. It may have credentials of several registries.
           Those in a credential store are not in this file.
         type: path
+  tokens:
+    description:
+      - Tokens and passwords by name, for the Secret C(gpuctl-tokens), to whose keys jobs refer with
+        C(environment.env[].valueFrom.secretKeyRef). They are written into the Secret and nowhere else, and never returned. Keep them in a
+        file that Ansible Vault encrypts.
+      - Tokens that are not mentioned stay. The value V(null) removes one.
+    type: dict
 seealso:
   - module: runwhere.gpuctl.gpuctl_quota
     description: Create and limit the namespaces of users.
@@ -99,6 +107,12 @@ EXAMPLES = r"""
       username: robot
       password: "{{ registry_password }}"
 
+- name: Provide a token for Hugging Face
+  runwhere.gpuctl.gpuctl_workspace:
+    namespace: alice
+    tokens:
+      hugging-face: "{{ hugging_face_token }}"
+
 - name: Delete the claim, with all data, and the credentials
   runwhere.gpuctl.gpuctl_workspace:
     namespace: alice
@@ -126,6 +140,10 @@ results:
       description: Name of the Secret with the credentials of registries. V(none) if the options have none.
       type: str
       sample: gpuctl-registry
+    token_secret:
+      description: Name of the Secret with tokens. V(none) if the options have none.
+      type: str
+      sample: gpuctl-tokens
     action:
       description:
         - The change that was made, or would be made in check mode. One of V(create), V(update), V(unchanged) and V(delete).

@@ -36,6 +36,7 @@ EXAMPLES = ROOT / "examples"
 COLLECTIONS = ROOT / ".cache" / "collections"
 KUBECONFIG = Path("build/cluster.kubeconfig")
 NAMESPACES = ("default", "team-a", "team-b")
+TEAM = "team-a"  # whose member types the commands
 # Name of a Secret -> its keys. Manifests contain no secrets, they refer to them.
 SECRETS = {"jupyter": {"token": "a-token-of-the-demo"}, "my-secret": {".dockerconfigjson": '{"auths": {}}'}}
 # The pools of examples/cluster have the first ten of them, the others are in no pool.
@@ -115,7 +116,8 @@ def provisioned(
             kubeconfig, [EXAMPLES / "cluster", *(sorted((EXAMPLES / "mixed").glob("pool-*.yaml")) if mixed else [])]
         )
         add_secrets(cluster)
-        variables.write_text(_shell(environment(kubeconfig)), encoding="utf-8")
+        cluster.add_storage_class("standard")
+        variables.write_text(_shell({**environment(kubeconfig), "GPUCTL_NAMESPACE": TEAM}), encoding="utf-8")
         try:
             yield cluster
         finally:
@@ -203,7 +205,7 @@ def add_secrets(cluster: Cluster) -> None:
 
 
 def _welcome(url: str, kubeconfig: Path, nodes: int) -> str:
-    submit = "ansible-playbook runwhere.gpuctl.submit -e gpuctl_src=examples/manifests -e gpuctl_namespace=team-a"
+    submit = "ansible-playbook runwhere.gpuctl.submit -e gpuctl_src=examples/manifests"
     return f"""\
 A simulated cluster with {nodes} GPU nodes runs at {url}. Ctrl-C stops it.
 It has the pools and teams of examples/cluster. In another terminal, type:

@@ -7,16 +7,19 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jinja2
 import pytest
+import yaml
 
 from tools.peers import awx_awx
 
 from .ansible import ROOT, Ansible, Run
 from .awx_double import Awx, Rejected, check_survey, running
 from .awx_launch import templates
+from .documents import blocks_of
 
 NAMESPACES = ["team-a", "team-a-dev"]
 PROJECT = ROOT / "awx" / "project"
@@ -30,6 +33,7 @@ class Configured:
 
     awx: Awx
     first: Run
+    ansible: Ansible
     again: Callable[[], Run]
 
 
@@ -59,8 +63,9 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]
         paths = f"{ROOT / '.cache' / 'collections'}:{awx_awx()}"
         environment = {"CONTROLLER_HOST": url, "CONTROLLER_OAUTH_TOKEN": "t", "ANSIBLE_COLLECTIONS_PATH": paths}
         call = ("ansible-playbook", str(ROOT / "awx" / "configure.yml"), "-e", json.dumps(variables))
-        again = partial(Ansible(folder, environment).run, *call)
-        yield Configured(awx, again(), again)
+        ansible = Ansible(folder, environment)
+        again = partial(ansible.run, *call)
+        yield Configured(awx, again(), ansible, again)
 
 
 def test_every_playbook_of_the_project_has_a_template(configured: Configured):
@@ -153,6 +158,21 @@ def test_what_nobody_launches_runs_regularly(configured: Configured):
     }
     assert set(templates) == {"drift.yml", "doctor.yml", "record_history.yml", "idle.yml"}
     assert json.loads(templates["drift.yml"]["extra_vars"]) == {"gpuctl_dir": "cluster"}
+
+
+def test_the_recipe_of_a_nightly_job_schedules_it(configured: Configured, tmp_path: Path):
+    (block,) = (block for block in blocks_of("docs/docsite/rst/guide_recipes.rst") if "awx.awx.schedule" in block.text)
+    (tmp_path / "evaluate.yaml").write_text("kind: training\n")
+    play = [{"hosts": "localhost", "gather_facts": False, "tasks": yaml.safe_load(block.text)}]
+    (tmp_path / "schedule.yml").write_text(yaml.safe_dump(play))
+    ran = configured.ansible.run("ansible-playbook", str(tmp_path / "schedule.yml"))
+    assert ran.status == 0, ran.output
+    schedule = configured.awx.named("schedules", "Nightly evaluation")
+    assert schedule["extra_data"] == {"gpuctl_definition": "kind: training", "gpuctl_rerun": "always"}
+    template = configured.awx.objects["job_templates"][schedule["unified_job_template"]]
+    questions = {question["variable"] for question in configured.awx.surveys[template["id"]]["spec"]}
+    assert set(schedule["extra_data"]) <= questions
+    del configured.awx.objects["schedules"][schedule["id"]]
 
 
 def test_a_second_run_changes_nothing_and_a_third_what_somebody_changed(configured: Configured):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from .ansible import Ansible, Run
+from .ansible import Ansible, Run, TaskResult
 from .api import Api, eventually
 from .manifests import training
 from .namespaces import remove_namespaces
@@ -385,3 +385,52 @@ def test_a_claim_keeps_what_kubernetes_cannot_change(ansible: Ansible, api: Api,
             assert result.failed
             assert "A claim keeps its access mode and storage class, and grows once it is bound." in result.message
     assert api.get("persistentvolumeclaim", "data", namespace)["spec"]["storageClassName"] == "fast"
+
+
+def test_a_token_for_jobs_is_written_once_and_shown_nowhere(
+    ansible: Ansible, api: Api, recorder: Recorder, namespace: str
+):
+    token = "hf-s3cret-t0ken"
+
+    def write(**tokens: str | None) -> TaskResult:
+        recorder.clear()
+        return ansible.module("gpuctl_workspace", namespace=namespace, tokens=tokens, arguments=("-vvv", "--diff"))
+
+    def stored() -> dict[str, str]:
+        data = api.get("secret", "gpuctl-tokens", namespace)["data"]
+        return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+    first = write(huggingface=token, wandb="w4ndb-key")
+    assert first.changed, first.message
+    assert first.result["results"][0]["token_secret"] == "gpuctl-tokens"
+    again = write(huggingface=token)
+    assert not again.changed
+    assert recorder.writes == []
+    assert stored() == {"huggingface": token, "wandb": "w4ndb-key"}
+    changed = write(huggingface=f"{token}-2", wandb=None)
+    assert changed.changed
+    assert stored() == {"huggingface": f"{token}-2"}
+    for task in (first, again, changed):
+        assert token not in task.screen
+        assert base64.b64encode(token.encode()).decode()[:12] not in task.screen
+
+    assert ansible.module("gpuctl_workspace", namespace=namespace, state="absent").changed
+    assert api.get("secret", "gpuctl-tokens", namespace) is None
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        ({"hugging face": "b"}, "tokens: invalid name 'hugging face'"),
+        ({"a": {"b": "s3cret-inside"}}, "tokens: the value of a is not text"),
+    ],
+)
+def test_a_token_that_cannot_be_is_refused(
+    ansible: Ansible, recorder: Recorder, namespace: str, tokens: dict[str, Any], words: str
+):
+    recorder.clear()
+    refused = ansible.module("gpuctl_workspace", namespace=namespace, tokens=tokens, arguments=("-vvv",))
+    assert refused.failed
+    assert words in refused.message
+    assert "s3cret-inside" not in refused.screen
+    assert recorder.writes == []

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from kubesim import admission, bootstrap_rbac, controllers, kinds, mixed, resources, schema
 from kubesim.auth import AUTHENTICATED, MASTERS, Authenticator, Authorizer, User
 from kubesim.clock import Clock, rfc3339
+from kubesim.controllers import volumes
 from kubesim.exec import V4, V5
 from kubesim.faults import Faults
 from kubesim.http import Server
@@ -250,6 +251,12 @@ class Cluster:
     ) -> list[Path]:
         """Files of OpenMetrics text, as if Prometheus had scraped from `start` to `end` (README.md, Metrics)."""
         return history.write(directory, self.call(self.exporters.past), start, end, step, exporters, names)
+
+    def add_storage_class(self, name: str) -> None:
+        """The default storage class, by which claims are bound. Without it, they stay pending."""
+        annotations = {volumes.IS_DEFAULT: "true"}
+        obj = {"metadata": {"name": name, "annotations": annotations}, "provisioner": volumes.PROVISIONER}
+        self.call(lambda: self.registry.create("StorageClass", obj))
 
     def add_nodes(self, names: Iterable[str], **options: Any) -> None:
         """Fake GPU nodes; the options are those of `fake_node`: labels, annotations, resources, taints, arch."""

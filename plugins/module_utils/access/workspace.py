@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,22 @@ from ..engine.plan import Action, Plan, Step, step_for
 from ..engine.results import diffs_of, resource_result
 from ..kube.errors import ApiError, as_sentence
 from ..kube.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET
-from ..labels import DNS_LABEL, LABEL_LENGTH, PULL_SECRET, is_managed, owner_of_reserved
+from ..labels import DNS_LABEL, LABEL_LENGTH, PULL_SECRET, TOKEN_SECRET, is_managed, owner_of_reserved
 from ..namespaces import NamespaceOptions, require_allowed
 from ..options import option
 from ..quantity import QuantityError, parse
 from ..quotas.quota_objects import namespace as namespace_object
 from ..rbac.new_namespaces import grant_in_new_namespaces
 from ..task import ModuleSpec, Task, TaskFailed
-from .workspace_objects import data_claim, login, logins_of, pull_secret, registry_secrets, with_former_choices
+from .workspace_objects import (
+    data_claim,
+    login,
+    logins_of,
+    pull_secret,
+    registry_secrets,
+    token_secret,
+    with_former_choices,
+)
 
 Object = dict[str, Any]
 
@@ -42,6 +50,7 @@ _REGISTRY_OPTIONS = {
     "password": {"type": "str", "no_log": True},
     "config_file": {"type": "path"},
 }
+_TOKEN_NAME = re.compile(r"[-._a-zA-Z0-9]{1,253}")  # apimachinery, IsConfigMapKey
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +64,11 @@ class WorkspaceOptions(NamespaceOptions):
         mutually_exclusive=[("config_file", "server"), ("config_file", "username"), ("config_file", "password")],
         required_together=[("server", "username", "password")],
     )
+    tokens: dict[str, Any] | None = option("dict", no_log=True)
 
 
 def run(task: Task[WorkspaceOptions]) -> dict[str, Any]:
-    """Bring a namespace, its claim and its pull secret to the desired state.
+    """Bring a namespace, its claim and its Secrets to the desired state.
 
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed, with the same if something was written.
     """
@@ -99,9 +109,24 @@ def _desired(task: Task[WorkspaceOptions]) -> list[Object]:
             objects.append(pull_secret(options.namespace, registries))
         except ValueError as problem:
             errors.append(f"registry: {problem}")
+    if options.tokens:
+        errors += _token_errors(options.tokens)
+        given = {str(name): None if value is None else str(value) for name, value in options.tokens.items()}
+        task.mask({value for value in given.values() if value})
+        if options.state == "present":
+            objects.append(token_secret(options.namespace, given))
     if errors:
         raise TaskFailed.before_any_write(errors)
     return objects
+
+
+def _token_errors(tokens: Mapping[str, Any]) -> Iterator[str]:
+    """Names, and never values, of what cannot be a key of a Secret."""
+    for name, value in tokens.items():
+        if not _TOKEN_NAME.fullmatch(str(name)):
+            yield f"tokens: invalid name {name!r}. Use letters, digits, '-', '_' and '.'."
+        if isinstance(value, (dict, list)):
+            yield f"tokens: the value of {name} is not text. Give a string, or null to remove it."
 
 
 def _claim_errors(claim: Mapping[str, Any], state: str) -> list[str]:
@@ -162,10 +187,11 @@ def _plan_present(task: Task[WorkspaceOptions], desired: list[Object]) -> Plan:
 
 
 def _plan_absent(task: Task[WorkspaceOptions]) -> Plan:
-    """Delete the claim and the pull secret, if they are ours. The namespace is gpuctl_quota's to delete."""
+    """Delete the claim, the pull secret and the tokens, if they are ours. The namespace is gpuctl_quota's to delete."""
     client, name = task.client(), task.options.namespace
     claim = (task.options.claim or {}).get("name", _CLAIM)
-    found = (client.get(PERSISTENT_VOLUME_CLAIM, name, claim), client.get(SECRET, name, PULL_SECRET))
+    secrets = (client.get(SECRET, name, each) for each in (PULL_SECRET, TOKEN_SECRET))
+    found = (client.get(PERSISTENT_VOLUME_CLAIM, name, claim), *secrets)
     ours = [obj for obj in found if obj and is_managed(obj) and not is_terminating(obj)]
     return Plan(name, name, "workspace", tuple(Step(Action.DELETE, {}, obj) for obj in ours))
 
@@ -209,6 +235,7 @@ def _result(task: Task[WorkspaceOptions], plan: Plan) -> dict[str, Any]:
         "namespace": plan.namespace,
         "claim": options.claim["name"] if options.claim and options.state == "present" else None,
         "pull_secret": PULL_SECRET if options.registry and options.state == "present" else None,
+        "token_secret": TOKEN_SECRET if options.tokens and options.state == "present" else None,
         "action": str(plan.action),
         "reason": None,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],

@@ -28,12 +28,24 @@ def data_claim(namespace: str, claim: Mapping[str, Any]) -> Object:
 
 
 def with_former_choices(desired: Object, live: Object | None) -> Object:
-    """A claim whose unset options keep what it was created with: Kubernetes does not let that change."""
+    """A claim whose unset options keep what it was created with: Kubernetes does not let that change. Tokens that are
+    not mentioned stay."""
+    if desired["metadata"]["name"] == labels.TOKEN_SECRET:
+        data = {**((live or {}).get("data") or {}), **desired["data"]}
+        return {**desired, "data": {name: value for name, value in sorted(data.items()) if value is not None}}
     if desired["kind"] != PERSISTENT_VOLUME_CLAIM.kind:
         return desired
     former = (live or {"spec": {"accessModes": ["ReadWriteMany"]}})["spec"]
     kept = {name: former[name] for name in ("accessModes", "storageClassName") if former.get(name)}
     return {**desired, "spec": {**kept, **desired["spec"]}}
+
+
+def token_secret(namespace: str, tokens: Mapping[str, str | None]) -> Object:
+    """The Secret whose keys ``valueFrom.secretKeyRef`` of a manifest names. None: without this key."""
+    data = {
+        name: value if value is None else base64.b64encode(value.encode()).decode() for name, value in tokens.items()
+    }
+    return {**_named(SECRET, labels.TOKEN_SECRET, namespace), "type": "Opaque", "data": data}
 
 
 def pull_secret(namespace: str, registries: Mapping[str, Mapping[str, str]]) -> Object:

@@ -155,7 +155,7 @@ def _rules(part: str) -> list[Object]:
     rules = [_rule(group, names[group, allowed], allowed) for group, allowed in sorted(names)]
     names_of = {
         "leases": [labels.POOLS_LEASE],
-        "secrets": [labels.PULL_SECRET],
+        "secrets": [labels.PULL_SECRET, labels.TOKEN_SECRET],
         "priorityclasses": [labels.priority_class_name(priority) for priority in PRIORITIES],
         "clusterroles": [role_name(name) for name in PERMISSIONS],
     }

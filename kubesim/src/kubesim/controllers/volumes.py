@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Claims stay pending, because there are no volumes here, and are kept as long as a pod uses them.
+"""Claims are bound if a storage class of this simulator provides for them, and are kept as long as a pod uses them.
 
-Source: pkg/controller/volume/persistentvolume (syncUnboundClaim), pkg/controller/volume/pvcprotection.
+There are no PersistentVolumes: a bound claim names one that nobody can read, and every container has its own files.
+Source: pkg/controller/volume/persistentvolume (syncUnboundClaim, assignDefaultStorageClass),
+pkg/controller/volume/pvcprotection.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from .events import EventRecorder
 from .pods import is_terminal
 
 FINALIZER = "kubernetes.io/pvc-protection"
+PROVISIONER = "kubesim.dev/simulated"
+IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
 class ClaimController(Controller):
     name = "persistentvolume-binder-controller"
-    watches = ("PersistentVolumeClaim", "Pod")
+    watches = ("PersistentVolumeClaim", "Pod", "StorageClass")
 
     def __init__(self, registry: Any) -> None:
         super().__init__(registry)
@@ -27,6 +31,9 @@ class ClaimController(Controller):
         if kind == "PersistentVolumeClaim":
             if event != "DELETED":
                 self.enqueue(key_of(obj))
+        elif kind == "StorageClass":
+            for claim in self.registry.list("PersistentVolumeClaim"):
+                self.enqueue(key_of(claim))
         elif event == "DELETED" or is_terminal(obj):
             for name in claims_of(obj):
                 self.enqueue((obj["metadata"]["namespace"], name))
@@ -38,7 +45,32 @@ class ClaimController(Controller):
         if "deletionTimestamp" in claim["metadata"]:
             self._drop_finalizer(key, claim)
         elif claim.get("status", {}).get("phase") != "Bound":
-            self._report(claim)
+            storage_class = self._class_of(claim)
+            if storage_class and storage_class["provisioner"] == PROVISIONER:
+                self._bind(key, storage_class["metadata"]["name"])
+            else:
+                self._report(claim)
+
+    def _class_of(self, claim: Object) -> Object | None:
+        """The storage class of a claim; without one, the default class of the cluster."""
+        name = claim["spec"].get("storageClassName")
+        for each in self.registry.list("StorageClass"):
+            is_default = (each["metadata"].get("annotations") or {}).get(IS_DEFAULT) == "true"
+            if each["metadata"]["name"] == name or (name is None and is_default):
+                return each
+        return None
+
+    def _bind(self, key: Key, storage_class: str) -> None:
+        def bind(claim: Object) -> None:
+            claim["spec"] |= {"storageClassName": storage_class, "volumeName": f"pvc-{claim['metadata']['uid']}"}
+
+        def report(claim: Object) -> None:
+            spec = claim["spec"]
+            capacity = spec["resources"]["requests"]
+            claim["status"] = {"phase": "Bound", "accessModes": spec["accessModes"], "capacity": capacity}
+
+        self.registry.modify("PersistentVolumeClaim", *key, bind)
+        self.registry.modify("PersistentVolumeClaim", *key, report, subresource="status")
 
     def _report(self, claim: Object) -> None:
         name = claim["spec"].get("storageClassName")
