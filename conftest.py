@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Make the collection importable under its Ansible name, wherever the clone lies; `make collections-path` runs this."""
+"""Make the collection importable under its Ansible name, wherever the clone lies; `make collections-path` runs this.
+
+At the end of a run, it lists the skipped tests by the reason for which they were skipped.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent
 COLLECTIONS = ROOT / ".cache" / "collections"
@@ -24,6 +30,28 @@ def link_collection() -> None:
     fresh = link.with_name(f"{link.name}.{os.getpid()}")
     fresh.symlink_to(target)
     fresh.replace(link)  # in one step: another process may be reading it
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    reports = terminalreporter.stats.get("skipped", ())
+    if reports:
+        terminalreporter.section("skipped tests")
+        for line in skipped_tests(reports):
+            terminalreporter.write_line(line)
+
+
+def skipped_tests(reports: Sequence[Any]) -> Iterator[str]:
+    """A line for each reason, and below it one for each file with the names of its tests, parametrized ones once."""
+    by_reason: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    for report in reports:
+        file, _, test = report.nodeid.partition("::")
+        reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+        by_reason[" ".join(reason.split())][file][test.partition("[")[0]] += 1
+    for reason, files in sorted(by_reason.items()):
+        yield reason
+        for file, tests in sorted(files.items()):
+            names = [f"{name} ({count} cases)" if count > 1 else name for name, count in sorted(tests.items())]
+            yield f"  {file}{': ' if any(names) else ''}{', '.join(names)}"
 
 
 link_collection()
