@@ -72,9 +72,9 @@ options:
   name:
     description:
       - Name of a job, as an alternative to a manifest. With O(state=present), O(replicas) is required.
-      - The name of one of its pods stands for the whole job, with a warning.
-      - If O(state=absent) and there is no such job, nothing changes. RV(results[].reason) and C(msg) say so, with the
-        nearest name.
+      - The name of one of its pods stands for the whole job, with a warning. That of a sweep stands for all of its jobs, see O(confirm).
+      - If O(state=absent) and there is no such job, nothing changes, unless O(missing_ok=false). RV(results[].reason) and C(msg) say so,
+        with the nearest name.
       - Exactly one of O(src), O(definition) and O(name) is required.
     type: str
   kind:
@@ -89,6 +89,19 @@ options:
       - Before version 1.1.0, the default was V(default).
       - The namespace must exist. It cannot be C(gpuctl-system) or C(kube-*), except to delete a job with V(absent) for O(state).
     type: str
+  confirm:
+    description:
+      - Name of a sweep, if O(name) is that and not the name of a job. Then the task is for all of its jobs, and O(state=absent),
+        O(state=paused) and O(state=restarted) fail without this confirmation. It is not required in check mode.
+    type: str
+    version_added: 1.1.0
+  missing_ok:
+    description:
+      - With O(state=absent), whether the task succeeds if none of its jobs exists. V(false) is for people, who may have misspelled a
+        name or be in the wrong namespace.
+    type: bool
+    default: true
+    version_added: 1.1.0
   rerun:
     description:
       - Whether to run a finished training again with O(state=present). Running trainings are not affected.

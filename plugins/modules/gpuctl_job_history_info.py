@@ -21,7 +21,7 @@ description:
   - Whoever may write ConfigMaps in a namespace can write its history. It is a record, not evidence.
 options:
   name:
-    description: Name of a job.
+    description: Name of a job or of a sweep.
     type: str
   kind:
     description: Return only runs of jobs of this kind.

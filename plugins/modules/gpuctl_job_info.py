@@ -22,7 +22,7 @@ description:
     pods, events, services, autoscalers and nodes are otherwise optional. Without them, reasons and URLs can be incomplete.
 options:
   name:
-    description: Name of a job, or of one of its pods. By default, all jobs are returned.
+    description: Name of a job, of one of its pods, or of a sweep. By default, all jobs are returned.
     type: str
   kind:
     description: Return only jobs of this kind.
@@ -48,6 +48,10 @@ options:
       - An account that may not list the jobs of the whole cluster gets those of that namespace in any case, with a warning.
     type: bool
     default: true
+    version_added: 1.1.0
+  sweep:
+    description: Return only the trainings of this sweep, which are those of one C(matrix).
+    type: str
     version_added: 1.1.0
   label_selectors:
     description: Additional Kubernetes label selectors. A job must match all of them.

@@ -36,7 +36,9 @@ attributes:
       - O(dest) changes when the job has written new lines.
 options:
   name:
-    description: Name of the job. The name of one of its pods stands for the job and O(pod).
+    description:
+      - Name of the job. The name of one of its pods stands for the job and O(pod).
+      - The name of a sweep stands for all of its jobs, but not with O(follow).
     type: str
     required: true
   namespace:

@@ -23,7 +23,7 @@ description:
     not how many of them are in use.
 options:
   name:
-    description: Name of a job, or of one of its pods. By default, all jobs are shown.
+    description: Name of a job, of one of its pods, or of a sweep. By default, all jobs are shown.
     type: str
   kind:
     description: Show only jobs of this kind.

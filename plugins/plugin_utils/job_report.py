@@ -23,7 +23,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import (
     section,
     short_number,
 )
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import Paint, wrapped
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import Paint, sweep_screen, wrapped
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.sparkline import BLOCKS, on_grid, sparkline
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import (
     Column,
@@ -87,7 +87,9 @@ def is_description(result: Row) -> bool:
 
 
 def description_screen(result: Row, width: int, *, everything: bool, paint: Paint, levels: str = BLOCKS) -> list[str]:
-    """The jobs of that name, mostly one."""
+    """The jobs of that name, mostly one; of a sweep a table."""
+    if len({job["name"] for job in result["results"]}) > 1:
+        return sweep_screen(result["results"], width, everything=everything, paint=paint)
     lines: list[str] = []
     for job in result["results"]:
         lines += [*([""] if lines else []), *_job_lines(job, width, everything=everything, paint=paint)]

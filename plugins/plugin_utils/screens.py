@@ -318,6 +318,24 @@ def jobs_block(jobs: Sequence[Row], width: int, *, room: Room | None, paint: Pai
     return lines + _counted_rest(rest, "status", width)
 
 
+def sweep_screen(jobs: Sequence[Row], width: int, *, everything: bool, paint: Paint) -> list[str]:
+    """The jobs of one sweep, a row for each, and why some are not running."""
+    room = None if everything else Room()
+    rows = [_job(job) for job in jobs]
+    shown = rows if everything or len(rows) <= _ROWS else rows[:_FIRST_ROWS]
+    name, namespace = jobs[0].get("sweep"), jobs[0]["namespace"]
+    head = f"sweep {name} in namespace {namespace}, {number_of(len(jobs), 'job')}: {_counts(jobs)}"
+    table = table_lines(shown, _JOB_COLUMNS, width, paint)
+    more = f"Give -e gpuctl_name={jobs[0]['name']} for the pods, events and curves of one."
+    return joined_blocks(
+        [
+            [*wrapped(head, width), *table, *_counted_rest(rows[len(shown) :], "status", width)],
+            reasons_block(jobs, width, room=room),
+            wrapped(more, width),
+        ]
+    )
+
+
 def _folded(jobs: Iterable[Row]) -> list[dict[str, Any]]:
     sweeps: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for number, job in enumerate(jobs):

@@ -99,8 +99,12 @@ def test_a_misspelled_job_is_not_deleted_silently(ansible: Ansible, namespace: s
 
     arguments = ("-e", f"gpuctl_namespace={namespace}", "-e", "gpuctl_name=trian")
     run = ansible.run("ansible-playbook", "runwhere.gpuctl.delete", *arguments)
-    assert run.status == 0, run.output
-    assert "job not found. Did you mean train?" in " ".join(run.output.split())
+    assert run.status == 2, run.output
+    assert f"{namespace}/trian: job not found. Did you mean train?" in " ".join(run.output.split())
+    assert "if that is right, set -e gpuctl_missing_ok=true." in " ".join(run.output.split())
+    fine = ansible.run("ansible-playbook", "runwhere.gpuctl.delete", *arguments, "-e", "gpuctl_missing_ok=true")
+    assert fine.status == 0, fine.output
+    assert not ansible.job(name="trian", namespace=namespace, state="absent").failed
     paused = ansible.job(name="trian", namespace=namespace, state="paused")
     assert paused.message.startswith(f"job trian in namespace {namespace}: job not found. Did you mean train?")
 

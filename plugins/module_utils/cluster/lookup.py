@@ -14,20 +14,22 @@ from typing import Any
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import if_allowed
-from ..kube.resources import CONFIG_MAP, NAMESPACE, NODE, POD, Resource
+from ..kube.resources import CONFIG_MAP, JOB, NAMESPACE, NODE, POD, Resource
 from ..labels import (
     DEFAULT_POOL,
     DNS_LABEL,
     JOB_TYPE,
     MANAGED,
     POOL,
+    SWEEP,
     SYSTEM_NAMESPACE,
     job_name_of,
     pool_config_map_name,
 )
-from ..manifest.problems import nearest
+from ..manifest.problems import abridged, nearest
 from .read import WORKLOADS, JobId, read_pods
 
+_NAMED = 5  # jobs of a sweep in a message
 _READ_SINGLY = 3  # Of more namespaces than that, all are listed.
 
 
@@ -70,7 +72,7 @@ def _namespaces(client: Client) -> set[str] | None:
 
 
 def job_names(client: Client, namespaces: Sequence[str] | None) -> list[str]:
-    """The names of all jobs in the namespaces, or in the whole cluster (None), as far as they may be listed."""
+    """The names of all jobs and sweeps in the namespaces or the whole cluster (None), as far as they may be listed."""
 
     def read(query: tuple[str | None, Resource]) -> list[dict[str, Any]]:
         namespace, resource = query
@@ -79,7 +81,9 @@ def job_names(client: Client, namespaces: Sequence[str] | None) -> list[str]:
     none: list[dict[str, Any]] = []
     queries = product([None] if namespaces is None else namespaces, WORKLOADS)
     found = run_concurrently(lambda query: if_allowed(lambda: read(query), none), queries, client.concurrency)
-    return sorted({job_name_of(obj) or obj["metadata"]["name"] for objects in found for obj in objects})
+    names = {job_name_of(obj) or obj["metadata"]["name"] for objects in found for obj in objects}
+    labels = ((obj["metadata"].get("labels") or {}) for objects in found for obj in objects)
+    return sorted(names.union(own[SWEEP] for own in labels if own.get(SWEEP)))
 
 
 def job_hint(client: Client, job: JobId, allowed: Collection[str] | None) -> str:
@@ -106,6 +110,29 @@ def job_of_pod(client: Client, name: str, namespaces: Sequence[str] | None) -> J
     found = run_concurrently(lambda place: if_allowed(lambda: read(place), none), places, client.concurrency)
     jobs = ((pod["metadata"]["namespace"], job_name_of(pod)) for pods in found for pod in pods)
     return next(((namespace, job) for namespace, job in jobs if job), None)
+
+
+def jobs_of_sweep(client: Client, name: str, namespaces: Sequence[str] | None) -> list[JobId]:
+    """The jobs of the sweep of that name, which tables show as one row, in the namespaces or in the whole cluster."""
+    if not re.fullmatch(DNS_LABEL, name):
+        return []
+
+    def read(namespace: str | None) -> list[dict[str, Any]]:
+        return client.list_objects(JOB, namespace, labels=f"{MANAGED},{SWEEP}={name}", metadata_only=True)
+
+    none: list[dict[str, Any]] = []
+    places = [None] if namespaces is None else namespaces
+    found = run_concurrently(lambda place: if_allowed(lambda: read(place), none), places, client.concurrency)
+    return sorted((obj["metadata"]["namespace"], obj["metadata"]["name"]) for jobs in found for obj in jobs)
+
+
+def sweep_text(name: str, jobs: Sequence[JobId]) -> str:
+    """``search is a sweep of 4 jobs in namespace team-a: search-1, search-2, …``"""
+    places = " and ".join(dict.fromkeys(namespace for namespace, _name in jobs))
+    number = f"{len(jobs)} jobs" if len(jobs) > 1 else "1 job"
+    return (
+        f"{name} is a sweep of {number} in namespace {places}: {abridged([job for _namespace, job in jobs], _NAMED)}."
+    )
 
 
 def pods_of_job_or_pod(client: Client, job: JobId) -> tuple[JobId, str | None, list[dict[str, Any]]]:

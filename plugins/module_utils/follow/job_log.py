@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
-from ..cluster.lookup import pods_of_job_or_pod
+from ..cluster.lookup import pods_of_job_or_pod, sweep_text
+from ..cluster.read import ByJob, JobId, read_pods
 from ..cluster.reason import pod_status
-from ..jobs.absence import no_pods_message, not_started_reasons
+from ..jobs.absence import NoPods, named_sweep, not_started_reasons
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, cut, if_allowed
@@ -66,9 +68,9 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
 
 def _run(task: Task[JobLogOptions], request: LogRequest) -> dict[str, Any]:
     job = (job_namespace(task), task.options.name)
-    job, pods, secrets = _pods(task, job, request)
+    pods, secrets = _pods(task, job, request)
     logs = _read_all(task.client(), pods, request, secrets)
-    _explain_not_started(task.client(), job, logs, request.options.container)
+    _explain_not_started(task.client(), logs, request.options.container)
     _raise_or_warn(task, logs)
     excerpts = [log.excerpt for log in logs if log.excerpt]
     lines = sum(excerpt.count for excerpt in excerpts)
@@ -173,17 +175,29 @@ class _Log:
 
 def _pods(
     task: Task[JobLogOptions], job: tuple[str, str], request: LogRequest
-) -> tuple[tuple[str, str], list[dict[str, Any]], set[str]]:
-    """The job, which may be named by one of its pods, the pods to read, and the secrets to mask in their logs."""
-    job, named, found = pods_of_job_or_pod(task.client(), job)
-    if not found:
-        raise TaskFailed(no_pods_message(task.client(), job, allowed_namespaces(task)))
-    pods = sort_pods(found)
-    secrets = task.masked | pod_secrets(task.client(), job, pods)
+) -> tuple[list[dict[str, Any]], set[str]]:
+    """The pods to read, and the secrets to mask in their logs. The job may be named by a pod, or by its sweep."""
+    client = task.client()
+    job, named, found = pods_of_job_or_pod(client, job)
+    by_job = {job: found} if found else _pods_of_sweep(task, job)
+    pods = [pod for each in by_job.values() for pod in sort_pods(each)]
+    secrets = task.masked.union(*(pod_secrets(client, each, own) for each, own in by_job.items() if own))
     try:
-        return job, choose_pods(pods, request.options.pod or named, request.options.container), secrets
+        return choose_pods(pods, request.options.pod or named, request.options.container), secrets
     except ValueError as problem:
         raise TaskFailed(f"job {job[1]} in namespace {job[0]}: {problem}") from None
+
+
+def _pods_of_sweep(task: Task[JobLogOptions], job: JobId) -> ByJob:
+    """The pods by job. Raises TaskFailed if it is no sweep, or has none."""
+    try:
+        jobs = named_sweep(task.client(), job, allowed_namespaces(task))
+    except NoPods as reason:
+        raise TaskFailed(str(reason)) from None
+    pods = read_pods(task.client(), jobs)
+    if not any(pods.values()):
+        raise TaskFailed(f"{sweep_text(job[1], jobs)} None of them has pods.")
+    return dict(sorted(pods.items()))
 
 
 def pod_secrets(client: Client, job: tuple[str, str], pods: Sequence[Mapping[str, Any]]) -> set[str]:
@@ -265,11 +279,15 @@ def _error_message(error: ApiError, pod: str, request: LogRequest) -> str:
 # -- reporting -------------------------------------------------------------------------------------------------------
 
 
-def _explain_not_started(client: Client, job: tuple[str, str], logs: Sequence[_Log], container: str) -> None:
-    waiting = [log for log in logs if log.not_started]
-    reasons = not_started_reasons(client, job, [log.pod for log in waiting]) if waiting else {}
-    for log in waiting:
-        log.error = reasons.get(log.name) or not_started_message(log.pod, container)
+def _explain_not_started(client: Client, logs: Sequence[_Log], container: str) -> None:
+    by_job: dict[tuple[str, str], list[_Log]] = defaultdict(list)
+    for log in logs:
+        if log.not_started:
+            by_job[log.row["namespace"], log.row["name"]].append(log)
+    for job, waiting in by_job.items():
+        reasons = not_started_reasons(client, job, [log.pod for log in waiting])
+        for log in waiting:
+            log.error = reasons.get(log.name) or not_started_message(log.pod, container)
 
 
 def _raise_or_warn(task: Task[JobLogOptions], logs: Sequence[_Log]) -> None:

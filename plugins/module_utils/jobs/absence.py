@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from ..cluster.lookup import job_hint
+from ..cluster.lookup import job_hint, jobs_of_sweep, sweep_text
 from ..cluster.read import WORKLOADS, JobId, read_events, read_jobs, read_reasons, reasons_of
 from ..cluster.status import status_of
 from ..kube.client import Client
@@ -15,14 +15,28 @@ from ..labels import MANAGED_BY, pods_of
 from .gone_run import gone_run_message
 
 
+class NoPods(Exception):
+    """The text says why a job has no pods, or where a job of that name is."""
+
+
 def no_pods_message(client: Client, job: JobId, allowed: Collection[str] | None = None) -> str:
-    """Why a job has no pods, or where a job of that name is: of other namespaces, only those that are ``allowed``."""
+    """Why the one job that is meant has no pods. Of other namespaces, only those that are ``allowed`` are named."""
+    try:
+        return f"{sweep_text(job[1], named_sweep(client, job, allowed))} Name one of them."
+    except NoPods as reason:
+        return str(reason)
+
+
+def named_sweep(client: Client, job: JobId, allowed: Collection[str] | None = None) -> list[JobId]:
+    """The jobs of the sweep that a name without pods is of. Raises NoPods if it is a job's, or nothing's."""
     namespace, name = job
     workloads = if_allowed(lambda: read_jobs(client, [job], WORKLOADS)[job], None)
     if workloads is None:
-        return f"no pods found for job {name} in namespace {namespace}"
+        raise NoPods(f"no pods found for job {name} in namespace {namespace}")
     if not workloads:
-        return _no_job_message(client, job, allowed)
+        if jobs := jobs_of_sweep(client, name, [namespace]):
+            return jobs
+        raise NoPods(_no_job_message(client, job, allowed))
     status = status_of(workloads[0])
     reason = read_reasons(client, {job: workloads[0]}).get(job)
     if status == "Paused":
@@ -31,7 +45,7 @@ def no_pods_message(client: Client, job: JobId, allowed: Collection[str] | None 
         text = f"has ended ({status}), and its pods are deleted with their logs and files"
     else:
         text = "has no pods yet"
-    return f"job {name} in namespace {namespace} {text}" + (f": {reason}" if reason else ".")
+    raise NoPods(f"job {name} in namespace {namespace} {text}" + (f": {reason}" if reason else "."))
 
 
 def not_started_reasons(client: Client, job: JobId, pods: Sequence[dict[str, Any]]) -> dict[str, str]:

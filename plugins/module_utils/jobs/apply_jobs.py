@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,8 @@ def apply_jobs(task: Task[JobOptions], state: State, jobs: list[SelectedJob], le
         history.record(applied, ledger.new_ends, wait_result.logs)
     if wait_result.problem:
         problems.append(wait_result.problem)
+    if not options.missing_ok and results and all(result.plan.missing for result in results):
+        problems += _fail_as_missing(results)
     if options.wait:
         for result in applied:
             ended = result.plan.ended
@@ -67,6 +69,13 @@ def apply_jobs(task: Task[JobOptions], state: State, jobs: list[SelectedJob], le
     if problems:
         raise TaskFailed("\n".join(problems), **{name: report[name] for name in ("changed", "results", "diff")})
     return report
+
+
+def _fail_as_missing(results: Iterable[ApplyResult]) -> Iterator[str]:
+    """One message for each job that should have been there to be deleted."""
+    for result in results:
+        result.error = f"{result.plan.missing} Nothing was deleted; if that is right, set O(missing_ok=true)."
+        yield f"{describe(result.plan)}: {result.error}"
 
 
 def _failure_summary(failed: list[ApplyResult], applied: int, number: int) -> str:

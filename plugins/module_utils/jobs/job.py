@@ -6,11 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..cluster.lookup import sweep_text
+from ..cluster.read import JobId
 from ..namespaces import NamespaceOptions
 from ..options import ConcurrencyOptions, option
-from ..task import ModuleSpec, Task
+from ..task import ModuleSpec, Task, TaskFailed
 from .apply_jobs import apply_jobs
-from .job_plans import NamedByPod
+from .job_plans import NamedByPod, NamedBySweep
 from .ledger import RERUN
 from .ledger_store import LedgerStore
 from .select import JOB_KINDS, select_jobs
@@ -27,6 +29,8 @@ class JobOptions(ConcurrencyOptions, NamespaceOptions):
     name: str | None = option("str")
     kind: str | None = option("str", choices=list(JOB_KINDS))
     namespace: str | None = option("str")
+    confirm: str | None = option("str")
+    missing_ok: bool = option("bool", default=True)
     replicas: int | None = option("int")
     rerun: str = option("str", choices=list(RERUN), default="on_change")
     upgrade: bool = option("bool", default=False)
@@ -51,6 +55,10 @@ JOB_CONSTRAINTS: dict[str, Any] = {
 }
 
 
+# What stops the work of a sweep; it is asked for, because its name looks like that of a job.
+_STOPS = {"absent": "delete", "paused": "pause", "restarted": "restart"}
+
+
 def run(task: Task[JobOptions]) -> dict[str, Any]:
     """Bring the jobs of a task to the desired state.
 
@@ -66,6 +74,21 @@ def run(task: Task[JobOptions]) -> dict[str, Any]:
         namespace, name = found.job
         task.warn(f"{jobs[0].name} is a pod of job {name} in namespace {namespace}. The task is for the whole job.")
         return apply_jobs(task, state, [replace(jobs[0], name=name)], LedgerStore(task))
+    except NamedBySweep as found:
+        _require_confirmation(task, found.jobs)
+        return apply_jobs(
+            task, state, [replace(jobs[0], name=name) for _namespace, name in found.jobs], LedgerStore(task)
+        )
+
+
+def _require_confirmation(task: Task[JobOptions], jobs: list[JobId]) -> None:
+    """Raises TaskFailed if the work of a whole sweep would be stopped, and nobody has said so."""
+    options, name = task.options, str(task.options.name)
+    if options.state in _STOPS and options.confirm != name and not task.check_mode:
+        raise TaskFailed(
+            f"{sweep_text(name, jobs)} Set O(confirm={name}) to {_STOPS[options.state]} all of them. "
+            f"Nothing was changed."
+        )
 
 
 MODULE = ModuleSpec(JobOptions, run, JOB_CONSTRAINTS)

@@ -154,9 +154,11 @@ def _rows(hold: Hold) -> Iterator[tuple[str, int]]:
 
 
 def _is_wanted(row: Mapping[str, Any], options: JobHistoryInfoOptions, since: datetime | None) -> bool:
-    for name in ("name", "kind", "pool", "sweep"):
+    for name in ("kind", "pool", "sweep"):
         if getattr(options, name) and row[name] != getattr(options, name):
             return False
+    if options.name and options.name not in (row["name"], row["sweep"]):
+        return False
     if options.user and options.user not in (row["user"], row["submitted_by"]):
         return False
     if options.result and row["result"] not in options.result:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ..cluster.autoscaler import autoscaler_problem, autoscaler_row
 from ..cluster.declared import know_accelerators
 from ..cluster.endpoints import SecretKey, access_urls, has_node_port, notebook_token
-from ..cluster.lookup import job_names, job_of_pod, namespaces_not_found, not_found, pool_not_found
+from ..cluster.lookup import job_names, job_of_pod, jobs_of_sweep, namespaces_not_found, not_found, pool_not_found
 from ..cluster.read import (
     WORKLOADS,
     by_time,
@@ -25,7 +25,7 @@ from ..cluster.status import STUCK, status_of
 from ..kube.errors import ApiError, KubeError, if_allowed
 from ..kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
 from ..kube.shapes import OddObject
-from ..labels import APP, JOB_TYPE, POOL, job_name_of, service_name
+from ..labels import APP, JOB_TYPE, POOL, SWEEP, job_name_of, service_name
 from ..namespaces import (
     NamespaceOptions,
     NamespacesNeeded,
@@ -60,6 +60,7 @@ class JobInfoOptions(NamespaceOptions, PrometheusOptions):
     status: str | None = option("str")
     namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
     all_namespaces: bool = option("bool", default=True)
+    sweep: str | None = option("str")
     label_selectors: list[str] | None = option("list", elements="str")
     pods: bool = option("bool", default=False)
     details: bool = option("bool", default=False)
@@ -83,13 +84,17 @@ def run(task: InfoTask) -> dict[str, Any]:
 
 
 def read_jobs_info(task: InfoTask) -> dict[str, Any]:
-    """The jobs; those of the job whose pod is named if no job is."""
+    """The jobs; those of the job whose pod is named if no job is, or of the sweep."""
     found = _read(task)
     options = task.options
     if not options.name or found["results"]:
         return found
-    job = job_of_pod(task.client(), options.name, listed_namespaces(task, options.namespaces or None))
-    return _read(task.with_options(replace(options, namespaces=[job[0]], name=job[1]))) if job else found
+    places = listed_namespaces(task, options.namespaces or None)
+    if job := job_of_pod(task.client(), options.name, places):
+        return _read(task.with_options(replace(options, namespaces=[job[0]], name=job[1])))
+    if options.sweep is None and jobs_of_sweep(task.client(), options.name, places):
+        return _read(task.with_options(replace(options, name=None, sweep=options.name)))
+    return found
 
 
 def names_not_found(
@@ -160,12 +165,13 @@ MODULE = ModuleSpec(JobInfoOptions, run)
 
 def _workloads(task: InfoTask) -> Objects:
     wanted = _status_word(task.options.status)
+    of_sweep = f"{SWEEP}={task.options.sweep}" if task.options.sweep else ""  # Pods do not have this label.
     by_name = f"metadata.name={task.options.name}" if task.options.name else ""  # A workload is named as its job.
     try:
         return [
             obj
             for resource in WORKLOADS
-            for obj in _select(task, resource, without_managed_fields, fields=by_name)
+            for obj in _select(task, resource, without_managed_fields, fields=by_name, labels=of_sweep)
             if wanted in (None, status_of(obj))
         ]
     except ApiError as error:

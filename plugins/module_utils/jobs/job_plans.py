@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.admission import POD_GROUP_OF, queue_of
 from ..cluster.declared import Declared, know_accelerators, read_declared
-from ..cluster.lookup import job_hint, job_of_pod, namespace_meant
+from ..cluster.lookup import job_hint, job_of_pod, jobs_of_sweep, namespace_meant
 from ..cluster.read import (
     ByJob,
     JobId,
@@ -69,6 +69,14 @@ Transition = Callable[[LiveJob, "JobOptions"], Plan]
 CopyFinder = Callable[[Iterable[JobId]], Mapping[JobId, RestartCopy]]
 
 _LISTED = "To list the jobs, use M(gpuctl_job_info); to create one, O(state=present) with a manifest."
+
+
+class NamedBySweep(Exception):
+    """The name of the task is not a job's, but that of a sweep. Nothing has been written."""
+
+    def __init__(self, jobs: list[JobId]) -> None:
+        super().__init__(jobs)
+        self.jobs = jobs
 
 
 class NamedByPod(Exception):
@@ -260,8 +268,12 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
         plans.append(plan)
     missing = [plan for plan in plans if not plan.steps]
     blockers += unmanaged_workloads(missing, client)
-    if task.options.name and missing and not blockers:
-        plans = [replace(plan, missing=_not_found(task, plan)) for plan in plans]
+    if missing and not blockers and (task.options.name or not task.options.missing_ok):
+        gone = {job for job, objects in live.items() if not objects}
+        plans = [
+            replace(plan, missing=_not_found(task, plan)) if (plan.namespace, plan.name) in gone else plan
+            for plan in plans
+        ]
     return block_plans(plans, blockers, task.options.continue_on_error)
 
 
@@ -324,7 +336,7 @@ def plan_transition(
 
 
 def _require_job_name(task: Task[JobOptions], live: ByJob) -> None:
-    """Raises NamedByPod if the option ``name`` is no job's, but a pod's.
+    """Raises NamedByPod or NamedBySweep if the option ``name`` is no job's, but a pod's or a sweep's.
 
     The job that a pod names is not looked for as a pod again: labels of pods are what their creator wrote.
     """
@@ -334,6 +346,8 @@ def _require_job_name(task: Task[JobOptions], live: ByJob) -> None:
         job = job_of_pod(task.client(), name, [namespace])
         if job and job != (namespace, name):
             raise NamedByPod(job)
+        if task.options.kind in (None, "training") and (jobs := jobs_of_sweep(task.client(), name, [namespace])):
+            raise NamedBySweep(jobs)
 
 
 def _not_found(task: Task[JobOptions], plan: Plan) -> str:

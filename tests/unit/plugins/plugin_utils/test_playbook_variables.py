@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[4]
 PLAYBOOKS = described_playbooks()
 # Words of the playbooks, a default that a module leaves to its core, and one that is safer for people than for code.
 OWN_WORDS = {"gpuctl_copy.state"}
-OWN_DEFAULT = {"recreate": False}
+OWN_DEFAULT = {"missing_ok": False, "recreate": False}
 VARIABLES = [(playbook, variable) for playbook in PLAYBOOKS.values() for variable in playbook.variables.values()]
 IDS = [f"{playbook.name}-{variable.name}" for playbook, variable in VARIABLES]
 
