@@ -146,7 +146,7 @@ def _status(result: Mapping[str, Any], width: int, room: Room | None, paint: Pai
 
 
 def _own_namespace(namespace: str | None, width: int) -> list[str]:
-    text = f"This is namespace {namespace}. Add -e gpuctl_all_namespaces=true to show all."
+    text = f"Only namespace {namespace} is shown. Add -e gpuctl_all_namespaces=true to show all."
     return wrapped(text, width) if namespace else []
 
 

@@ -100,8 +100,11 @@ def test_a_misspelled_job_is_not_deleted_silently(ansible: Ansible, namespace: s
     arguments = ("-e", f"gpuctl_namespace={namespace}", "-e", "gpuctl_name=trian")
     run = ansible.run("ansible-playbook", "runwhere.gpuctl.delete", *arguments)
     assert run.status == 2, run.output
-    assert f"{namespace}/trian: job not found. Did you mean train?" in " ".join(run.output.split())
-    assert "if that is right, set -e gpuctl_missing_ok=true." in " ".join(run.output.split())
+    message = (
+        f"job trian in namespace {namespace}: job not found. Did you mean train? Nothing was deleted. If that is "
+        f"right, set -e gpuctl_missing_ok=true."
+    )
+    assert message in " ".join(run.output.split())
     fine = ansible.run("ansible-playbook", "runwhere.gpuctl.delete", *arguments, "-e", "gpuctl_missing_ok=true")
     assert fine.status == 0, fine.output
     assert not ansible.job(name="trian", namespace=namespace, state="absent").failed
@@ -211,7 +214,7 @@ def test_status_without_a_namespace_for_level_submit(
     run = status(Ansible(ansible.directory, {**ansible.environment, "K8S_AUTH_KUBECONFIG": str(own)}))
     assert run.status == 0, run.output
     assert "1 job: 1 " in run.output
-    assert f"This is namespace {namespace}. Add -e gpuctl_all_namespaces=true to show all." in flat(run)
+    assert f"Only namespace {namespace} is shown. Add -e gpuctl_all_namespaces=true to show all." in flat(run)
     forced = status(
         Ansible(ansible.directory, {**ansible.environment, "K8S_AUTH_KUBECONFIG": str(own)}), all_namespaces="true"
     )

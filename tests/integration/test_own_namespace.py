@@ -63,13 +63,13 @@ def test_status_shows_the_namespace_of_the_context(ansible: Ansible, recorder: R
     recorder.clear()
     shown = playbook(own, "status")
     assert shown.status == 0, shown.output
-    assert f"This is namespace {namespace}. Add -e gpuctl_all_namespaces=true to show all." in shown.output
+    assert f"Only namespace {namespace} is shown. Add -e gpuctl_all_namespaces=true to show all." in shown.output
     assert [str(each) for each in recorder.requests if each.path == "/apis/apps/v1/deployments"] == []
     everything = playbook(own, "status", all_namespaces="true")
-    assert "This is namespace" not in everything.output
+    assert "Only namespace" not in everything.output
     assert [str(each) for each in recorder.requests if each.path == "/apis/apps/v1/deployments"] != []
     named = playbook(own, "status", namespace="default")
-    assert "This is namespace" not in named.output
+    assert "Only namespace" not in named.output
 
 
 def test_an_unusable_namespace_is_refused_before_any_request(ansible: Ansible, recorder: Recorder):

@@ -103,7 +103,7 @@ def test_what_needs_one_job_names_those_of_the_sweep(ansible: Ansible, namespace
 def test_a_sweep_is_suggested_by_its_name(ansible: Ansible, namespace: str, sweep: str):
     refused = playbook(ansible, "delete", namespace, name="serach")
     assert refused.status == 2, refused.output
-    assert f"{namespace}/serach: job not found. Did you mean search?" in words(refused)
+    assert f"job serach in namespace {namespace}: job not found. Did you mean search?" in words(refused)
 
 
 def test_a_job_id_is_a_name(ansible: Ansible, api: Api, namespace: str):
@@ -120,12 +120,21 @@ def test_a_job_id_is_a_name(ansible: Ansible, api: Api, namespace: str):
     eventually(lambda: api.get("job", "train", namespace) is None)
 
 
+def test_a_delete_names_the_namespace_that_has_the_job(ansible: Ansible, namespace: str):
+    ansible.job(definition=training(namespace), namespace=namespace)  # no other test has a job of that name
+    refused = playbook(ansible, "delete", "default", name=namespace)
+    assert refused.status == 2, refused.output
+    expected = f"job {namespace} in namespace default: job not found. It exists in {namespace}: set gpuctl_namespace."
+    assert expected in words(refused)
+
+
 def test_a_delete_that_found_nothing_fails(ansible: Ansible, namespace: str, tmp_path: Path):
     file = tmp_path / "jobs.yaml"
     file.write_text(yaml.safe_dump_all([compute("one"), compute("two")]))
     refused = playbook(ansible, "delete", namespace, src=str(file))
     assert refused.status == 2
-    assert f"{namespace}/one, {namespace}/two: job not found." in words(refused).replace(" and ", ", ")
+    missing = [f"compute {name} in namespace {namespace}: job not found." for name in ("one", "two")]
+    assert " ".join([*missing, "Nothing was deleted. If that is right, set"]) in words(refused)
     assert playbook(ansible, "delete", namespace, src=str(file), missing_ok="true").status == 0
     ansible.job(definition=compute("one"), namespace=namespace)
     assert playbook(ansible, "delete", namespace, src=str(file)).status == 0, "one of them was there"

@@ -24,6 +24,7 @@ from ..labels import (
     SWEEP,
     SYSTEM_NAMESPACE,
     job_name_of,
+    pods_of,
     pool_config_map_name,
 )
 from ..manifest.problems import abridged, nearest
@@ -92,6 +93,20 @@ def job_hint(client: Client, job: JobId, allowed: Collection[str] | None) -> str
     if meant := nearest(name, job_names(client, [namespace])):
         return f"Did you mean {meant}?"
     return next(namespaces_not_found(client, [namespace], allowed), "")
+
+
+def namespaces_with_job(client: Client, name: str, allowed: Collection[str] | None) -> list[str]:
+    """The namespaces with a job of that name; none without the permission to list them all."""
+
+    def read() -> set[str]:
+        return {
+            obj["metadata"]["namespace"]
+            for resource in WORKLOADS
+            for obj in client.list_objects(resource, labels=pods_of(name), metadata_only=True)
+        }
+
+    found = if_allowed(read, set[str]())
+    return sorted(found if allowed is None else found & set(allowed))
 
 
 def job_of_pod(client: Client, name: str, namespaces: Sequence[str] | None) -> JobId | None:

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from ..cluster.lookup import job_hint, jobs_of_sweep, sweep_text
+from ..cluster.lookup import job_hint, jobs_of_sweep, namespaces_with_job, sweep_text
 from ..cluster.read import WORKLOADS, JobId, read_events, read_jobs, read_reasons, reasons_of
 from ..cluster.status import status_of
 from ..kube.client import Client
 from ..kube.errors import if_allowed
-from ..labels import MANAGED_BY, pods_of
+from ..labels import MANAGED_BY
 from .gone_run import gone_run_message
 
 
@@ -70,7 +70,7 @@ def _no_job_message(client: Client, job: JobId, allowed: Collection[str] | None)
             )
     message = f"job {name} not found in namespace {namespace}"
     gone = gone_run_message(client, name, [namespace])
-    if namespaces := _namespaces_with(client, name, allowed):
+    if namespaces := namespaces_with_job(client, name, allowed):
         return " ".join(filter(None, [f"{message}. It exists in {' and '.join(namespaces)}: set O(namespace).", gone]))
     if gone:
         return f"{message}. {gone}"
@@ -80,17 +80,3 @@ def _no_job_message(client: Client, job: JobId, allowed: Collection[str] | None)
         f"{message}. To list the jobs, use M(gpuctl_job_info). A finished training is removed after a day, with its "
         f"logs."
     )
-
-
-def _namespaces_with(client: Client, name: str, allowed: Collection[str] | None) -> list[str]:
-    """The namespaces with a job of that name; none without the permission to list them all."""
-
-    def read() -> set[str]:
-        return {
-            obj["metadata"]["namespace"]
-            for resource in WORKLOADS
-            for obj in client.list_objects(resource, labels=pods_of(name), metadata_only=True)
-        }
-
-    found = if_allowed(read, set[str]())
-    return sorted(found if allowed is None else found & set(allowed))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +58,7 @@ def apply_jobs(task: Task[JobOptions], state: State, jobs: list[SelectedJob], le
     if wait_result.problem:
         problems.append(wait_result.problem)
     if not options.missing_ok and results and all(result.plan.missing for result in results):
-        problems += _fail_as_missing(results)
+        raise TaskFailed(_nothing_to_delete(results))
     if options.wait:
         for result in applied:
             ended = result.plan.ended
@@ -71,11 +71,11 @@ def apply_jobs(task: Task[JobOptions], state: State, jobs: list[SelectedJob], le
     return report
 
 
-def _fail_as_missing(results: Iterable[ApplyResult]) -> Iterator[str]:
-    """One message for each job that should have been there to be deleted."""
-    for result in results:
-        result.error = f"{result.plan.missing} Nothing was deleted; if that is right, set O(missing_ok=true)."
-        yield f"{describe(result.plan)}: {result.error}"
+def _nothing_to_delete(results: Iterable[ApplyResult]) -> str:
+    lines = [f"{describe(result.plan)}: {result.plan.missing}" for result in results]
+    return (" " if len(lines) == 1 else "\n").join(
+        [*lines, "Nothing was deleted. If that is right, set O(missing_ok=true)."]
+    )
 
 
 def _failure_summary(failed: list[ApplyResult], applied: int, number: int) -> str:

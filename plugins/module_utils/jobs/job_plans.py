@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.admission import POD_GROUP_OF, queue_of
 from ..cluster.declared import Declared, know_accelerators, read_declared
-from ..cluster.lookup import job_hint, job_of_pod, jobs_of_sweep, namespace_meant
+from ..cluster.lookup import job_hint, job_of_pod, jobs_of_sweep, namespace_meant, namespaces_with_job
 from ..cluster.read import (
     ByJob,
     JobId,
@@ -352,9 +352,17 @@ def _require_job_name(task: Task[JobOptions], live: ByJob) -> None:
 
 def _not_found(task: Task[JobOptions], plan: Plan) -> str:
     """Only a person misspells the option ``name``; a manifest names its job rightly."""
-    job = plan.namespace, plan.name
-    hint = job_hint(task.client(), job, allowed_namespaces(task)) if task.options.name else ""
-    return " ".join(filter(None, ("job not found.", hint)))
+    return " ".join(filter(None, ("job not found.", _hint(task, (plan.namespace, plan.name)))))
+
+
+def _hint(task: Task[JobOptions], job: JobId) -> str:
+    """What may have been meant; for a person also where else a job of that name is."""
+    if not task.options.name:
+        return ""
+    allowed = allowed_namespaces(task)
+    if not task.options.missing_ok and (places := namespaces_with_job(task.client(), job[1], allowed)):
+        return f"It exists in {' and '.join(places)}: set O(namespace)."
+    return job_hint(task.client(), job, allowed)
 
 
 def _pods_left(task: Task[JobOptions], live: ByJob) -> ByJob:
