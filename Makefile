@@ -141,6 +141,8 @@ lint-python: $(VENV) collections-path
 
 .PHONY: lint
 lint: lint-python tree ## Style, types, licenses, YAML and documentation
+	shellcheck .ci/run tools/*.sh
+	$(PY) -m tools.workflows
 	cd $(TREE) && yamllint --strict .
 	cd $(TREE) && PYTHONDONTWRITEBYTECODE=1 ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/tree ansible-lint --offline
 	cd $(TREE) && reuse lint --lines
@@ -154,6 +156,10 @@ importer: collection ## Check the tarball with Galaxy's importer and ansible-bui
 .PHONY: sanity
 sanity: $(VENV) ## ansible-test sanity, without Docker (ARGS="--test import" for one test)
 	$(PY) -m tools.sanity $(ARGS)
+
+.PHONY: bare
+bare: ## Needs root and debootstrap: a first hour on a bare Debian (SUITE=trixie ACCOUNT=root RUN='make test')
+	tools/bare_machine.sh '$(or $(SUITE),bookworm)' '$(or $(ACCOUNT),somebody)' $(or $(RUN),tools/first_hour.sh)
 
 .PHONY: translation
 translation: $(VENV) ## Check that README.zh-CN.md is up to date with README.md; CI runs this nightly

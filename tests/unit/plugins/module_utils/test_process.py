@@ -32,7 +32,7 @@ def test_an_archive_is_compiled_once(tmp_path: Path):
             made.writestr(name, f"{WARNED_OF}print(__file__, __spec__.origin, __package__)\n")
     home = str(Path(_process.__file__).parent)
     program = f"archive, home = {str(archive)!r}, {home!r}{PROGRAM}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-W", "always", "-c", program], capture_output=True, text=True, check=False)
 
     assert done.stderr.count("SyntaxWarning") == 3, done.stderr
     assert done.stderr.endswith("ModuleNotFoundError: No module named 'package.missing'\n")
