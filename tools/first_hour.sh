@@ -12,6 +12,7 @@
 # It needs what CONTRIBUTING.md names under "Set up". The first command that fails ends it; each says how long it took.
 set -eu
 cd "$(dirname "$0")/.."
+clone=$PWD
 unset K8S_AUTH_KUBECONFIG KUBECONFIG GPUCTL_PROMETHEUS_URL ANSIBLE_COLLECTIONS_PATH
 scratch=$(mktemp -d)
 cluster=
@@ -44,16 +45,14 @@ install() {
 		HOME=$scratch/home
 		mkdir "$HOME"
 		export HOME K8S_AUTH_KUBECONFIG="$scratch/cluster.kubeconfig"
-		tarball=$(echo "$PWD"/build/runwhere-gpuctl-*.tar.gz)
+		tarball=$(echo "$clone"/build/runwhere-gpuctl-*.tar.gz)
 		cd "$HOME"
-		for python in python3.11 python3.12 python3.13 python3; do
-			"$python" -m venv "$HOME/gpuctl" && break
-		done
-		# shellcheck disable=SC1091 # written by venv
-		. "$HOME/gpuctl/bin/activate"
-		pip install --quiet --disable-pip-version-check ansible-core
-		ansible-galaxy collection install "$tarball"
-		pip install --quiet --disable-pip-version-check -r ~/.ansible/collections/ansible_collections/runwhere/gpuctl/requirements.txt
+		# The commands of the README's section, with the tarball for what Galaxy would send.
+		sed -n '/^## Install/,/^## Connect/s/^\$ //p' "$clone/README.md" | sed "s# runwhere\.gpuctl\$# $tarball#" >commands
+		grep -qF "$tarball" commands
+		set -x
+		# shellcheck disable=SC1091 # written above
+		. ./commands
 		ansible-playbook runwhere.gpuctl.status
 	)
 	stop_cluster
