@@ -23,6 +23,13 @@ TREE := .cache/tree/ansible_collections/runwhere/gpuctl
 PYTEST := -m pytest -n 2 --dist loadfile
 ARGS ?=
 
+# $(call if-changed,PATHS,TARGET): make the target if one of the paths has changed since the branch left main.
+define if-changed
+	changed=$$($(PY) -m tools.changed $(1)) || exit 1; \
+	if [ -n "$$changed" ]; then $(MAKE) --no-print-directory $(2); \
+	else echo 'Not changed, so `make $(2)` is left out: $(1)'; fi
+endef
+
 .PHONY: help
 help: ## List the targets
 	@echo 'runwhere.gpuctl: GPU jobs on Kubernetes, from Ansible. Targets:'
@@ -47,12 +54,32 @@ cluster: $(VENV) collections-path $(if $(MONITORING),programs) ## Keep a simulat
 # check while you work, test before you push, test-all every night. CONTRIBUTING.md says what each takes.
 
 .PHONY: check
-check: lint-python $(VENV) ## Five minutes: style, types, unit tests, and the integration tests of what has changed
+check: lint-python $(VENV) ## Style, types, unit tests, and the integration tests of what has changed
 	$(PY) $(PYTEST) -m 'not nightly' tests/unit $$($(PY) -m tools.affected) $(ARGS)
 
 .PHONY: test
-test: lint sanity docs kubesim-if-changed chaos-short torch programs ## Everything a pull request needs
-	$(PY) $(PYTEST) -m 'not nightly' $(ARGS)
+test: checks sanity-if-changed docs-if-changed kubesim-if-changed torch programs ## Everything a pull request needs
+	$(PY) $(PYTEST) -m 'not nightly' --relevant $(ARGS)
+
+# Both keep one core busy at a time.
+.PHONY: checks
+checks: $(VENV) collections-path
+	@mkdir -p build; failed=; \
+	$(MAKE) --no-print-directory chaos-short >build/chaos-short.log 2>&1 & chaos=$$!; \
+	$(MAKE) --no-print-directory lint || failed=1; \
+	wait $$chaos || failed=1; cat build/chaos-short.log; [ -z "$$failed" ]
+
+# Of what ships, and what the site is made of. They run as a whole every night.
+SANITY_OF := extensions galaxy.yml meta playbooks plugins requirements.txt roles
+DOCS_OF := docs plugins roles playbooks extensions tools
+
+.PHONY: sanity-if-changed
+sanity-if-changed: $(VENV)
+	@$(call if-changed,$(SANITY_OF),sanity)
+
+.PHONY: docs-if-changed
+docs-if-changed: $(VENV)
+	@$(call if-changed,$(DOCS_OF),docs)
 
 .PHONY: test-all
 test-all: torch programs lint sanity docs importer translation molecule kubesim integration-modules test-environments chaos-short ## The rest as well: other versions, Galaxy's importer, molecule, scale
@@ -103,9 +130,7 @@ kubesim: $(VENV) ## Tests of the simulated API server, recordings of a real one 
 
 .PHONY: kubesim-if-changed
 kubesim-if-changed: $(VENV)
-	@changed=$$($(PY) -m tools.changed kubesim) || exit 1; \
-	if [ -n "$$changed" ]; then $(MAKE) --no-print-directory kubesim; \
-	else echo 'kubesim/ has not changed, so its tests are skipped (make kubesim runs them)'; fi
+	@$(call if-changed,kubesim,kubesim)
 
 .PHONY: chaos
 chaos: $(VENV) collections-path ## Inject faults, kill runs and let writers race (docs/reliability.md; ARGS="--case …" for one case)

@@ -32,6 +32,21 @@ def link_collection() -> None:
     fresh.replace(link)  # in one step: another process may be reading it
 
 
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption("--relevant", action="store_true", help="leave out tests whose subject has not changed since main")
+
+
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    if not config.getoption("--relevant"):
+        return
+    from tools.relevant_tests import irrelevant_files  # yaml and git, which few runs need
+
+    left_out = irrelevant_files()
+    deselected = [item for item in items if item.nodeid.partition("::")[0] in left_out]
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = [item for item in items if item not in set(deselected)]
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     reports = terminalreporter.stats.get("skipped", ())
     if reports:

@@ -2,7 +2,7 @@
 """Build the documentation site into build/docs/html, without network; any warning fails.
 
 antsibull-docs generates pages from the plugins, the roles and docs/docsite, and Sphinx turns them into HTML. The front
-page is docs/docsite/front.rst; beside it, the navigation has the sections of docs/docsite/extra-docs.yml and then the
+page is tools/front_page.rst; beside it, the navigation has the sections of docs/docsite/extra-docs.yml and then the
 reference. On the page of a module, its own options come first.
 """
 
@@ -68,7 +68,7 @@ REFERENCE = {
     "_filter": "Filters",
     "_lookup": "Lookups",
 }
-FRONT = ROOT / "docs" / "docsite" / "front.rst"
+FRONT = ROOT / "tools" / "front_page.rst"
 
 
 def main() -> None:

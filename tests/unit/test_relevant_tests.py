@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`make test` leaves out what a change cannot have broken, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tools.relevant_tests import FOUNDATIONS, TABLE, files_left_out
+from tools.tree import ROOT, files
+
+TABLE_OF_THIS = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+SAMPLE = {"tests/a.py": ["plugins/a/"], "tests/b.py": ["plugins/b/", "roles/b"]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "left_out"),
+    [
+        ([], {"tests/a.py", "tests/b.py"}),
+        (["docs/x.md"], {"tests/a.py", "tests/b.py"}),
+        (["plugins/a/c.py"], {"tests/b.py"}),
+        (["roles/b/tasks/main.yml", "tests/a.py"], set()),
+        (["conftest.py"], set()),
+    ],
+)
+def test_a_file_runs_if_its_subject_has_changed(changed: list[str], left_out: set[str]) -> None:
+    assert files_left_out(SAMPLE, changed) == left_out
+
+
+def test_the_paths_of_the_table_exist() -> None:
+    """A path that was renamed would never change again."""
+    known = files(ROOT)
+    stale = [
+        (file, path)
+        for file, paths in TABLE_OF_THIS.items()
+        for path in (file, *paths)
+        if not any(name.startswith(path) for name in known)
+    ]
+    assert stale == []
+    assert [name for name in FOUNDATIONS if name not in known] == []
