@@ -43,7 +43,8 @@ attributes:
 options:
   state:
     description:
-      - V(present) creates or updates the jobs. Paused jobs stay paused. With O(name) and O(replicas), it scales a job.
+      - V(present) creates or updates the jobs. Paused jobs stay paused. With O(name) and O(replicas), it scales a job. With
+        O(name) and O(wait) alone, it changes nothing, and waits for a job that exists.
       - V(absent) deletes the jobs and all objects created for them. Files on nodes and PersistentVolumeClaims are kept.
       - V(paused) removes the pods and frees their GPUs. A training is suspended. When it is resumed, it starts from its own
         checkpoints. Other jobs are scaled to zero, and an annotation stores their number of replicas. An autoscaler is kept,
@@ -71,7 +72,7 @@ options:
     default: present
   name:
     description:
-      - Name of a job, as an alternative to a manifest. With O(state=present), O(replicas) is required.
+      - Name of a job, as an alternative to a manifest. With O(state=present), O(replicas) or O(wait) is required.
       - The name of one of its pods stands for the whole job, with a warning. That of a sweep stands for all of its jobs, see O(confirm).
       - If O(state=absent) and there is no such job, nothing changes, unless O(missing_ok=false). RV(results[].reason) and C(msg) say so,
         with the nearest name.
@@ -341,6 +342,14 @@ EXAMPLES = r"""
     name: llama3-8b
     namespace: team-a
     replicas: 4
+
+- name: Wait until a training that somebody has submitted succeeds
+  runwhere.gpuctl.gpuctl_job:
+    name: qwen2-7b-sft
+    namespace: team-a
+    wait: true
+    wait_for: complete
+    wait_timeout: 43200
 
 - name: Submit a directory of experiments and continue if one fails
   runwhere.gpuctl.gpuctl_job:

@@ -221,6 +221,24 @@ def test_without_permission_to_watch_it_warns_and_polls(ansible: Ansible, api: A
 
 
 @pytest.mark.skipif(os.environ.get("GPUCTL_FAST_PATH") == "0", reason="a module says nothing before it ends")
+def test_a_job_that_exists_is_waited_for_by_its_name(ansible: Ansible, recorder: Recorder, namespace: str):
+    ansible.job(definition=training("short"), namespace=namespace)
+    recorder.clear()
+    done = ansible.job(name="short", namespace=namespace, wait=True, wait_timeout=60)
+    assert (done.failed, done.changed, done.jobs["short"]["action"]) == (False, False, "unchanged"), done.message
+    assert done.jobs["short"]["status"] == "Running"
+    assert recorder.writes == []
+
+    late = ansible.job(name="short", namespace=namespace, wait=True, wait_for="complete", wait_timeout=1)
+    assert f"training short in namespace {namespace} is not complete after 1 s" in late.message
+    missing = ansible.job(name="shorty", namespace=namespace, wait=True)
+    assert missing.message.splitlines() == [
+        f"job shorty in namespace {namespace}: job not found. Did you mean short? To list the jobs, use "
+        "gpuctl_job_info; to create one, state=present with a manifest.",
+        "Nothing was changed.",
+    ]
+
+
 def test_a_long_wait_shows_its_progress(ansible: Ansible, namespace: str):
     job = inference(resources={"gpu": 4000})
     result = ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=5, wait_for_nodes=True)

@@ -50,7 +50,6 @@ class JobOptions(ConcurrencyOptions, NamespaceOptions):
 JOB_CONSTRAINTS: dict[str, Any] = {
     "mutually_exclusive": [("src", "definition", "name")],
     "required_one_of": [("src", "definition", "name")],
-    "required_if": [("state", "present", ("src", "definition", "replicas"), True)],
     "required_by": {"kind": "name"},
 }
 

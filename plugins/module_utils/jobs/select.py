@@ -154,6 +154,11 @@ def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[Selecte
             f"O(replicas) is only valid with O(state=present): O(state) is {options.state}. Remove one of them."
         )
     if options.name:
+        if options.state == "present" and options.replicas is None and not options.wait:
+            raise TaskFailed(
+                f"O(name) alone changes nothing: {options.name}. Set O(wait=true) to wait for the job, O(replicas) to "
+                f"scale it, or give its manifest with O(src) or O(definition)."
+            )
         own = own_namespace(task, options.namespace)
         if problem := _namespace_rule(task)(own.name):
             raise TaskFailed(f"{own.origin}: {problem} Nothing was changed.")

@@ -16,7 +16,7 @@ from ..wait.goals import COMPLETE, DELETED, PAUSED, READY, SCHEDULED, Goal, afte
 from .job_plans import Transition, plan_absent, plan_present, plan_transition
 from .ledger_store import LedgerStore
 from .select import SelectedJob
-from .transitions import pause, restart, resume, scale
+from .transitions import keep, pause, restart, resume, scale
 
 if TYPE_CHECKING:
     from .job import JobOptions
@@ -64,6 +64,7 @@ def _plan_restart(task: Task[JobOptions], jobs: list[SelectedJob], ledger: Ledge
 
 STATES: Mapping[str, State] = {
     "present": State(plan_present, builds_objects=True),
+    "kept": State(_transition(lambda job, options: keep(job))),
     "scaled": State(_transition(lambda job, options: scale(job, options.replicas or 0))),
     "absent": State(plan_absent, goal=lambda wait_for: DELETED, update_ledger=LedgerStore.remove),
     "paused": State(
@@ -75,5 +76,7 @@ STATES: Mapping[str, State] = {
 
 
 def state_of(options: JobOptions) -> State:
-    """The row for the options: state=present with a name instead of a manifest scales."""
-    return STATES["scaled" if options.state == "present" and options.name else options.state]
+    """The row for the options: state=present with a name instead of a manifest scales, or only waits."""
+    if options.state == "present" and options.name:
+        return STATES["kept" if options.replicas is None else "scaled"]
+    return STATES[options.state]

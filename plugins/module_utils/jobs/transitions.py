@@ -150,6 +150,11 @@ def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -
     return plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in deleted)))
 
 
+def keep(job: LiveJob) -> Plan:
+    """Leave the job as it is, to wait for it."""
+    return _patch(job, Action.UNCHANGED)
+
+
 def mark_idle(job: LiveJob, time: str | None) -> Plan:
     """Record when the job was found idle (RFC 3339), or with None that it is not."""
     return _patch(job, Action.ANNOTATE, [(_IDLE, time or ABSENT)])

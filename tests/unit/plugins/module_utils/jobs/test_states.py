@@ -16,7 +16,7 @@ SPEC = JobOptions.argument_spec()
 
 
 def test_every_state_has_a_row():
-    assert {*SPEC["state"]["choices"], "scaled"} == set(STATES)
+    assert {*SPEC["state"]["choices"], "scaled", "kept"} == set(STATES)
 
 
 def test_every_state_and_action_is_described():
@@ -36,6 +36,7 @@ def test_every_value_of_wait_for_has_a_goal():
     assert SPEC["wait_for"]["choices"] == list(GOALS)
 
 
-def test_a_name_instead_of_a_manifest_scales():
+def test_a_name_instead_of_a_manifest_scales_or_only_waits():
+    assert state_of(JobOptions(name="web", wait=True)) is STATES["kept"]
     assert state_of(JobOptions(name="web", replicas=3)) is STATES["scaled"]
     assert state_of(JobOptions(definition={}, replicas=3)) is STATES["present"]
