@@ -114,9 +114,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             interpreter=self._interpreter(variables),
             environment=environment,
         )
+        spec = module_spec(self._task.action.rpartition(".")[2])
+        self._names = lambda: option_names(self._task.action.rpartition(".")[2], role_of(self._task), variables)
+        if problem := structure_problem(spec.arguments()["argument_spec"], self._task.args):
+            return {**result, "failed": True, "msg": worded(problem, self._names)}
         reason = module_process_reason(context)
         environment |= awx_environment(variables)
-        self._names = lambda: option_names(self._task.action.rpartition(".")[2], role_of(self._task), variables)
         if reason is None:
             result |= self._run_in_process(variables, environment)
         else:
@@ -204,6 +207,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if options.deprecations:
             result["deprecations"] = options.deprecations
         return _masked(result, secrets)
+
+
+def structure_problem(spec: Mapping[str, Any], options: Mapping[str, Any]) -> str | None:
+    """The first option with a list or dictionary where a string belongs.
+
+    Ansible makes ``['a', 'b']`` a string, which would be looked for as a name.
+    """
+    for name, facts in spec.items():
+        for given in {name, *facts.get("aliases", ())} & options.keys():
+            value, is_list = options[given], facts.get("type") == "list"
+            items = (value if isinstance(value, list) else ()) if is_list else (value,)
+            is_text = facts.get("elements" if is_list else "type", "str") in ("str", "path")
+            found = next((item for item in items if isinstance(item, (list, dict))), None)
+            if is_text and found is not None:
+                what = "a list" if isinstance(found, list) else "a dictionary"
+                hint = "Give the list itself" if is_list else "Give one, and use a loop for several"
+                return f"O({name}): {what} in place of a string. {hint}."
+    return None
 
 
 def absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:

@@ -52,7 +52,11 @@ def test_five_mistakes_are_five_located_messages_and_no_request(ansible: Ansible
 CASES = {
     "no input": ({}, ["src", "definition", "name"]),
     "two inputs": ({"src": "a.yaml", "definition": {}}, ["mutually exclusive"]),
-    "a name is not enough to create": ({"name": "x"}, ["state is present", "src"]),
+    "a name is not enough to create": (
+        {"name": "x"},
+        ["name alone changes nothing: x", "wait=true", "src"],
+    ),
+    "a list of names": ({"name": ["a", "b"], "state": "absent"}, ["name: a list in place of a string"]),
     "nothing at that path": ({"src": "nowhere/*.yaml"}, ["nowhere/*.yaml"]),
     "the same job twice": (
         {"definition": [training(), training(job={"namespace": "gpuctl-x"})], "namespace": "gpuctl-x"},
