@@ -20,6 +20,8 @@ WORDING = "GPUCTL_WORDING"
 _MARK = re.compile(r"\b[OM]\(([a-z_]+(?:,[a-z_]+)*)(?:=([^()\s]+))?\)")
 _PROSE = ("error", "hint", "problem", "reason")
 _ROW = "fit"  # a row within a row
+# Ours, too. A message elsewhere, such as that of an event, is what others have written.
+_FAILED_NODES, _MESSAGE = "failed_nodes", "message"
 
 Names = Mapping[str, str]
 """The words for what a text marks: ``takeover`` the name of that option, ``takeover=`` how to set it, with {} for the
@@ -52,6 +54,8 @@ def worded_result(result: Mapping[str, Any], names: Callable[[], Names]) -> dict
 def _worded_value(key: str, value: Any, names: Callable[[], Names]) -> Any:
     if key == "msg" and isinstance(value, str):
         return worded(value, names)
+    if key == _FAILED_NODES and isinstance(value, list):
+        return [{**row, _MESSAGE: worded(row[_MESSAGE], names)} for row in value]
     if key == "notes" and isinstance(value, list):
         return [worded(str(note), names) for note in value]
     if isinstance(value, list) and any(_is_marked(row) for row in value):

@@ -30,7 +30,7 @@ options:
         it would leave as it is (V(warning)), or never (V(never)). Unless it is V(never), problems fail the task too.
     type: str
     choices: [error, warning, never]
-    default: warning
+    default: never
 seealso:
   - module: runwhere.gpuctl.gpuctl_drift
     description: Gives single fields the declared values again.
@@ -53,7 +53,6 @@ EXAMPLES = r"""
 - name: Compare the cluster with its directory
   runwhere.gpuctl.gpuctl_drift_info:
     src: cluster/
-    fail_on: never
   register: drift
 
 - name: Show what differs, and write it as a page

@@ -26,7 +26,7 @@ options:
     description: Return only nodes of this pool. V(default) selects nodes without a pool.
     type: str
   gpu_type:
-    description: Return only nodes with this GPU type.
+    description: Return only nodes with this GPU type, in upper or lower case.
     type: str
   status:
     description:

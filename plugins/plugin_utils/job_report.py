@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.times import read_time
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import abridged
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import (
     Markup,
     PageColumn,
@@ -116,13 +117,29 @@ def _job_lines(job: Row, width: int, *, everything: bool, paint: Paint) -> list[
         lines += [f"{title:<{longest}}  {shown}", *(f"{'':<{longest}}  {line}" for line in more)]
     if pods := job.get("pods"):
         lines += ["", *table_lines(pods, _POD_COLUMNS, width, paint)]
-    events = list(job.get("events") or ())
+    events = _merged_events(job.get("events") or ())
     shown_events = events if everything else events[-_FIRST_EVENTS:]
     if shown_events:
         lines += ["", *table_lines(shown_events, _EVENT_COLUMNS, width)]
     if len(shown_events) < len(events):
         lines.append(f"… and {len(events) - len(shown_events)} earlier events. Add -e gpuctl_all=true to list all.")
     return lines
+
+
+def _merged_events(events: Iterable[Row]) -> list[Row]:
+    """The events, the oldest first; those that say the same of several objects as one, with the age of the last."""
+    merged: dict[tuple[str, str], list[Row]] = {}
+    for event in events:
+        same = merged.pop((event["reason"], event["message"]), [])
+        merged[event["reason"], event["message"]] = [*same, event]
+    return [
+        {
+            **same[-1],
+            "count": sum(event["count"] for event in same),
+            "object": abridged(list(dict.fromkeys(event["object"] for event in same)), 1),
+        }
+        for same in merged.values()
+    ]
 
 
 def _curve_lines(curves: Row, width: int, levels: str) -> list[str]:
@@ -167,7 +184,7 @@ def _job_blocks(job: Row) -> Iterator[Markup]:
     if pods := job.get("pods"):
         columns = [PageColumn(column.key, _page_title(column)) for column in _POD_COLUMNS]
         yield section("Pods", page_table("Pods of the job", columns, pods))
-    if events := job.get("events"):
+    if events := _merged_events(job.get("events") or ()):
         columns = [PageColumn(column.key, _page_title(column)) for column in _EVENT_COLUMNS]
         yield section("Events", page_table("Warnings, the oldest first", columns, events))
 

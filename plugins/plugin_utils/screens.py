@@ -237,7 +237,7 @@ def _cluster(
     lines = [f"{number_of(len(nodes), 'node')}{counts}; {gpus['total']} GPUs{used}"]
     odd = [node for node in nodes if node["status"] != "active"][: max(room.rows - 2, 1)] if room else nodes
     lines += [*table_lines([_with_unknown(node) for node in odd], _NODE_COLUMNS, width, paint), ""] if odd else []
-    shown = _fullest(pools, room.rows) if room and _exceeds(room, pools) else pools
+    shown = _most_telling(pools, room.rows) if room and _exceeds(room, pools) else pools
     lines += table_lines([_with_unknown(pool) for pool in shown], _POOL_COLUMNS, width, paint)
     lines += _rest(len(pools) - len(shown), "pool")
     lines += _undivided(pools, width)
@@ -276,11 +276,12 @@ def _exceeds(room: Room, rows: Sequence[Row]) -> bool:
     return len(rows) > room.rows + 1
 
 
-def _fullest(pools: Sequence[Row], number: int) -> list[Row]:
-    """Those that have no GPUs come last."""
+def _most_telling(pools: Sequence[Row], number: int) -> list[Row]:
+    """What needs a person comes first, then where a job would find free GPUs; pools without GPUs come last."""
 
     def place(pool: Row) -> tuple[bool, bool, int]:
-        return pool["status"] == "active", not pool["gpu_total"], pool["gpu_free"] or 0
+        is_fine = pool["status"] == "active" and bool(pool["node_count"])
+        return is_fine, is_fine and not pool["gpu_total"], -(pool["gpu_free"] or 0)
 
     return sorted(pools, key=place)[:number]
 

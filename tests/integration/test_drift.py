@@ -74,7 +74,7 @@ class World:
         self.apply(job.MODULE, src=src, allow_empty=True)
 
     def drift(self, **options: Any) -> Row:
-        return self.run(drift_info.MODULE, src=[str(self.directory)], **{"fail_on": "never", **options})
+        return self.run(drift_info.MODULE, src=[str(self.directory)], **options)
 
     def write(self, name: str, *manifests: Row) -> None:
         (self.directory / name).write_text(yaml.safe_dump_all(manifests))

@@ -221,6 +221,13 @@ def test_why_all_gpus_of_the_pool_are_taken(ansible: Ansible, api: Api, field: F
     }
 
 
+def test_a_gpu_type_counts_in_upper_and_lower_case(ansible: Ansible, field: Field):
+    one, two = field.nodes[:2]
+    field.set_labels(one, {GPU_TYPE: "A100-Case"})
+    field.set_labels(two, {GPU_TYPE: "a100-case"})
+    assert set(rows(ansible.module("gpuctl_node_info", gpu_type="a100-CASE"), "node_name")) == {one, two}
+
+
 def test_why_the_quota_is_exhausted(ansible: Ansible, api: Api, namespace: str):
     quota = {"metadata": {"name": "team"}, "spec": {"hard": {"requests.cpu": "1500m"}}}
     api.create("resourcequota", quota, namespace)

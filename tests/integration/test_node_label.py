@@ -63,6 +63,7 @@ def test_by_default_a_conflict_changes_nothing(ansible: Ansible, field: Field, r
         (two, "LabelConflict"),
         ("nowhere", "NodeNotFound"),
     ]
+    assert result.result["failed_nodes"][0]["message"] == result.message.splitlines()[0]
     assert result.result["success"] == []
     assert recorder.writes == []
 

@@ -442,7 +442,7 @@ def reading(namespace: str) -> list[dict[str, Any]]:
         {"runwhere.gpuctl.gpuctl_doctor": {"fail_on": "never"}},
         {"runwhere.gpuctl.gpuctl_fit_info": {"definition": claimed(), "namespace": namespace}},
         {"runwhere.gpuctl.gpuctl_monitoring_info": {}},
-        {"runwhere.gpuctl.gpuctl_drift_info": {"src": [str(DECLARED)], "namespace": namespace, "fail_on": "never"}},
+        {"runwhere.gpuctl.gpuctl_drift_info": {"src": [str(DECLARED)], "namespace": namespace}},
     ]
 
 

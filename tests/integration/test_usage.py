@@ -146,6 +146,7 @@ def test_the_hours_are_exact_by_prometheus_alone(server: Prometheus, tmp_path: P
     assert by(result, "team") == pytest.approx(hours(PODS, "team", WHOLE), rel=ONE_PERCENT)
     assert of_slices(result, "team") == pytest.approx(hours(PODS, "team", SLICE), rel=ONE_PERCENT)
     assert result["totals"]["estimated_hours"] == result["totals"]["held_hours"]
+    assert any(note.startswith("100 % of the held hours are estimated: nobody saw") for note in result["notes"])
 
 
 @needs_prometheus

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from ..accelerators import BROKEN, MEMORY, catalog, has_word, whole_devices
-from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, POOL
+from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, POOL, priority_class_name
 from ..manifest.problems import enumerated, nearest
 from .node_affinity import unmet_expressions
 from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_requests, gibibytes
@@ -25,7 +25,7 @@ from .taints import untolerated_taints
 
 Object = Mapping[str, Any]
 
-_WAIT = "Wait for other jobs to finish, delete one, or raise job.priority"
+_HIGHEST = priority_class_name("high")
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,17 @@ def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shorta
         or _larger_than_a_device(counted, members, place)
         or _too_much_together(requests, members, place)
         or _none_accepts_pods(members, place)
-        or (_nothing_free if members[0].is_usage_known else partial(_seem_full, refusal))(requests, members, place)
+        or (_nothing_free if members[0].is_usage_known else partial(_seem_full, refusal))(
+            requests, members, place, _wait_hint(pod)
+        )
     )
+
+
+def _wait_hint(pod: Object) -> str:
+    """A job of the highest priority cannot be raised."""
+    if pod["spec"].get("priorityClassName") == _HIGHEST:
+        return "Wait for other jobs to finish, or delete one"
+    return "Wait for other jobs to finish, delete one, or raise job.priority"
 
 
 def place_of(pod: Object, nodes: Sequence[Node]) -> Shortage | tuple[str, list[Node]]:
@@ -275,7 +284,7 @@ def _none_accepts_pods(nodes: Sequence[Node], place: str) -> Shortage | None:
     return Shortage(f"none of the {len(nodes)} nodes of {place} accepts pods: {_unavailable(nodes)}", hint)
 
 
-def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> Shortage | None:
+def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str, hint: str) -> Shortage | None:
     if any(all(node.free(resource) >= requests[resource] for resource in requests) for node in nodes):
         return None
     needed = [resource for resource in requests if requests[resource]]
@@ -283,7 +292,6 @@ def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str
     scarcest = min(needed, key=lambda resource: sum(node.free(resource) >= requests[resource] for node in nodes))
     best = max(nodes, key=lambda node: node.free(scarcest))
     free, missing = best.free(scarcest), requests[scarcest] - best.free(scarcest)
-    hint = _WAIT
     if missing <= 0:
         nouns = _enumerate([_noun(resource) for resource in needed])
         return Shortage(f"no single node of {place} has enough {nouns} free at the same time", hint)
@@ -300,15 +308,15 @@ def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str
     return Shortage(f"{needs}, but {most} {amount} ({where}), {_amount(scarcest, missing, math.ceil)} short", hint)
 
 
-def _seem_full(refusal: str, requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> Shortage | None:
+def _seem_full(
+    refusal: str, requests: Mapping[str, int], nodes: Sequence[Node], place: str, hint: str
+) -> Shortage | None:
     """The scheduler counts nodes by what they lack (``7 Insufficient cpu``), but does not say how much is free."""
     lacking = [resource for resource in requests if re.search(rf"Insufficient {re.escape(resource)}\b", refusal)]
     if not lacking:
         return None
     nouns = _enumerate([_noun(resource) for resource in lacking])
-    return Shortage(
-        f"{_needs(lacking[0], requests[lacking[0]])}, but no node of {place} has enough {nouns} free", _WAIT
-    )
+    return Shortage(f"{_needs(lacking[0], requests[lacking[0]])}, but no node of {place} has enough {nouns} free", hint)
 
 
 def _unavailable(nodes: Sequence[Node]) -> str:

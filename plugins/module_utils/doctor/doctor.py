@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,7 @@ def run(task: Task[DoctorOptions]) -> dict[str, Any]:
         "checks": checks,
         "server_version": snapshot.version or None,
         "counts": {ERROR: counts[ERROR], WARNING: counts[WARNING], UNKNOWN: unknown},
-        "msg": _summary(checks, counts, unknown),
+        "msg": _summary(checks),
     }
     if not passed:
         raise TaskFailed(str(result.pop("msg")), **result)
@@ -48,7 +48,9 @@ def run(task: Task[DoctorOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(DoctorOptions, run)
 
 
-def _summary(checks: Iterable[Mapping[str, Any]], counts: Mapping[str, int], unknown: int) -> str:
-    found = [number_of(counts[level], level) for level in (ERROR, WARNING) if counts[level]]
-    text = f"{number_of(len(list(checks)), 'check')}: {' and '.join(found) or 'nothing wrong'}"
-    return f"{text}; {unknown} not known." if unknown else f"{text}."
+def _summary(checks: Sequence[Mapping[str, Any]]) -> str:
+    """As many checks as the table below it has rows; one check may find the same on a hundred nodes."""
+    counts = Counter(check["status"] for check in checks)
+    found = [f"{counts[level]} with {level}s" for level in (ERROR, WARNING) if counts[level]]
+    text = f"{number_of(len(checks), 'check')}: {', '.join(found) or 'nothing wrong'}"
+    return f"{text}; {counts[UNKNOWN]} not known." if counts[UNKNOWN] else f"{text}."

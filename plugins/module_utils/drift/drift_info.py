@@ -21,7 +21,7 @@ _ORDER = (ERROR, WARNING, INFO)
 
 @dataclass(frozen=True, kw_only=True)
 class DriftInfoOptions(DriftOptions):
-    fail_on: str = option("str", choices=list(_FAILING), default=WARNING)
+    fail_on: str = option("str", choices=list(_FAILING), default=NEVER)
 
 
 def run(task: Task[DriftInfoOptions]) -> dict[str, Any]:

@@ -28,9 +28,13 @@ class NodeInfoOptions(Options):
     full: bool = option("bool", default=False)
 
     def selects(self, node: Node) -> bool:
-        filters = ((self.pool, node.pool), (self.gpu_type, node.gpu_type), (self.status, node.status))
+        filters = ((self.pool, node.pool), (self.status, node.status))
         is_named = not self.nodes or node.name in self.nodes
-        return is_named and all(wanted in (None, "", found) for wanted, found in filters)
+        return is_named and self._is_of_type(node) and all(wanted in (None, "", found) for wanted, found in filters)
+
+    def _is_of_type(self, node: Node) -> bool:
+        """As in manifests of jobs, upper and lower case are the same."""
+        return not self.gpu_type or (node.gpu_type or "").lower() == self.gpu_type.lower()
 
     def may_select(self, name: str) -> bool:
         """The same for a node that cannot be read: its name decides, and there must be no other filter."""
@@ -86,5 +90,5 @@ def _names_not_found(task: Task[NodeInfoOptions], nodes: Sequence[Node]) -> Iter
     pools, types = {node.pool for node in nodes}, {node.gpu_type for node in nodes if node.gpu_type}
     if options.pool and options.pool not in pools and (problem := pool_not_found(task.client(), options.pool, pools)):
         yield problem
-    if options.gpu_type and options.gpu_type not in types:
+    if options.gpu_type and options.gpu_type.lower() not in map(str.lower, types):
         yield not_found("GPU type", options.gpu_type, sorted(types))

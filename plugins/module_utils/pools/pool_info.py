@@ -84,7 +84,7 @@ def _division(declared: Declared, pool: str, nodes: Iterable[Node]) -> list[dict
 def pool_rows(
     descriptions: Mapping[str, str | None], nodes: Iterable[Node], uses: Iterable[PodUse] | None
 ) -> list[dict[str, Any]]:
-    """A row for each pool that is declared, has nodes or has jobs, and for ``default``. Pure.
+    """A row for each pool that is declared or has nodes, and for ``default``. What only a job names is no pool. Pure.
 
     Without the pods (None), usage and jobs of the pools are None.
     """
@@ -92,7 +92,7 @@ def pool_rows(
     for node in nodes:
         members[node.pool].append(node)
     jobs = _jobs_by_pool(uses or (), {node.name: node.pool for own in members.values() for node in own})
-    names = {DEFAULT_POOL, *descriptions, *members, *jobs}
+    names = {DEFAULT_POOL, *descriptions, *members}
     rows = [_row(name, descriptions.get(name), members.get(name, []), jobs.get(name, [])) for name in sorted(names)]
     return rows if uses is not None else [{**row, **dict.fromkeys(("gpu_used", "gpu_free", "jobs"))} for row in rows]
 

@@ -333,6 +333,9 @@ def _capacity(seen: Seen, since: float, until: float, measured: MeasuredUsage | 
     return hours
 
 
+_NEGLIGIBLE = 0.01  # of the held hours
+
+
 def _doubts(totals: Mapping[str, Any], *, is_measured: bool, has_prices: bool) -> list[str]:
     """What the figures do not say."""
     found = []
@@ -341,18 +344,19 @@ def _doubts(totals: Mapping[str, Any], *, is_measured: bool, has_prices: bool) -
             "Busy and idle hours, memory and energy are not known without Prometheus. Set O(prometheus_url) or "
             "O(prometheus_service)."
         )
-    elif totals["coverage"] is not None and totals["coverage"] < 0.99:
+    elif totals["coverage"] is not None and totals["coverage"] < 1 - _NEGLIGIBLE:
         found.append(
             f"The utilization of {_percent(1 - totals['coverage'])} of the held hours is not known: no exporter has "
             f"told it."
         )
-    if totals["estimated_hours"]:
+    if totals["estimated_hours"] > _NEGLIGIBLE * totals["held_hours"]:
         found.append(
-            f"{totals['estimated_hours']:,.1f} of {totals['held_hours']:,.1f} held hours are estimated: nobody saw "
+            f"{_percent(totals['estimated_hours'] / totals['held_hours'])} of the held hours are estimated: nobody saw "
             f"when these pods ended. Run the playbook record_history more often."
         )
     if has_prices and totals["unpriced_hours"]:
-        found.append(f"{totals['unpriced_hours']:,.1f} held hours have no price. Add their types to O(prices).")
+        share = _percent(totals["unpriced_hours"] / totals["held_hours"])
+        found.append(f"{share} of the held hours have no price. Add their types to O(prices).")
     return found
 
 

@@ -57,6 +57,10 @@ def test_only_what_the_collection_says_is_changed_in_a_result() -> None:
     assert named["msg"] == "gpuctl_takeover"
     assert named["results"] == [{**rows[0], "reason": "Use -e gpuctl_takeover=true."}, rows[1]]
     assert named["lines"] == ["O(takeover)"]
+    written_by_others = {"results": [{"message": "O(takeover=true)"}]}
+    assert worded_result(written_by_others, lambda: NAMES) == written_by_others
+    failed = worded_result({"failed_nodes": [{"node_name": "a", "message": "O(takeover=true)"}]}, lambda: NAMES)
+    assert failed["failed_nodes"] == [{"node_name": "a", "message": "-e gpuctl_takeover=true"}]
     assert named["notes"] == ["Set gpuctl_takeover."]
 
 

@@ -81,6 +81,20 @@ def test_a_screen_has_the_job_its_pods_events_and_curves() -> None:
     ]
 
 
+def test_events_that_say_the_same_of_several_pods_are_one() -> None:
+    said = {"reason": "FailedScheduling", "message": "0/4 nodes are available.", "count": 2}
+    events = [{**said, "object": f"Pod/sft-{number}", "age": f"{6 - number}m"} for number in range(6)]
+    events.insert(3, {"reason": "Slow", "message": "slow", "count": 1, "object": "Pod/sft-0", "age": "4m"})
+    found = {"results": [{**JOB, "events": events}], "curves": {}}
+    lines = description_screen(found, 100, everything=False, paint=lambda key, cell: cell)
+    start = next(number for number, line in enumerate(lines) if line.startswith("LAST"))
+    assert [line.split(maxsplit=3) for line in lines[start + 1 : start + 3]] == [
+        ["4m", "1", "Slow", "Pod/sft-0             slow"],
+        ["1m", "12", "FailedScheduling", "Pod/sft-0 and 5 more  0/4 nodes are available."],
+    ]
+    assert description_page(found).count("0/4 nodes are available.") == 1
+
+
 @pytest.mark.parametrize("width", [50, 60, 80])
 def test_a_screen_fits(width: int) -> None:
     assert max(map(len, screen(CURVES, width))) <= width

@@ -22,9 +22,13 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.send_notification 
 
 ROOT = Path(__file__).resolve().parents[4]
 PLAYBOOKS = described_playbooks()
-# Words of the playbooks, a default that a module leaves to its core, and one that is safer for people than for code.
+# Words of the playbooks, defaults that are safer for people than for code, and one by which a nightly job fails.
 OWN_WORDS = {"gpuctl_copy.state"}
-OWN_DEFAULT = {"missing_ok": False, "recreate": False}
+OWN_DEFAULT = {
+    "gpuctl_job.missing_ok": False,
+    "gpuctl_job.recreate": False,
+    "gpuctl_drift_info.fail_on": "warning",
+}
 VARIABLES = [(playbook, variable) for playbook in PLAYBOOKS.values() for variable in playbook.variables.values()]
 IDS = [f"{playbook.name}-{variable.name}" for playbook, variable in VARIABLES]
 
@@ -66,7 +70,7 @@ def test_a_variable_is_what_its_options_are(playbook: Playbook, variable: Variab
             assert len(variable.choices) == len(spec["choices"])
         else:
             assert variable.choices == tuple(spec.get("choices") or ())
-            assert variable.required or variable.default == OWN_DEFAULT.get(option, spec.get("default"))
+            assert variable.required or variable.default == OWN_DEFAULT.get(fed, spec.get("default"))
 
 
 def test_variables_of_the_roles_are_read_from_their_specs() -> None:

@@ -172,7 +172,7 @@ def check(title: str, status: str = "ok", *findings: Row, reason: str | None = N
 
 
 CHECKED: Row = {
-    "msg": "4 checks: 1 error and 6 warnings; 1 not known.",
+    "msg": "4 checks: 1 with errors, 1 with warnings; 1 not known.",
     "checks": [
         check("version of the API"),
         check("exporters", "warning", *(finding(f"node-{number}") for number in range(6))),
@@ -228,6 +228,20 @@ def test_many_of_everything_fits_a_screen() -> None:
     lines = status_screen(result, 80, everything=False, paint=plain)
     assert len(lines) <= 28
     assert [sum("Add -e gpuctl_all=true" in line for line in lines)] == [4]  # pools, quotas, jobs, reasons
+
+
+def test_of_many_pools_those_are_shown_that_need_a_person_or_have_room() -> None:
+    (pool, *_), free = status([])["pools"], iter(range(12))
+    pools = [{**pool, "name": f"room-{number}", "gpu_free": next(free), "gpu_total": 12} for number in range(12)]
+    pools += [
+        {**pool, "name": "faulty", "status": "faulty"},
+        {**pool, "name": "lost", "node_count": 0, "gpu_total": 0, "gpu_free": 0},
+        {**pool, "name": "cpus", "gpu_total": 0, "gpu_free": 0},
+    ]
+    lines = status_screen({**status([]), "pools": pools}, 80, everything=False, paint=plain)
+    start = next(number for number, line in enumerate(lines) if line.startswith("POOL"))
+    shown = [line.split()[0] for line in lines[start + 1 : start + 7]]
+    assert shown == ["faulty", "lost", "room-11", "room-10", "room-9", "room-8"]
 
 
 def test_all_jobs_on_request() -> None:

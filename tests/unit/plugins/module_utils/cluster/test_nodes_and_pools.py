@@ -221,14 +221,10 @@ def test_a_pool_is_the_sum_of_its_nodes() -> None:
     }
 
 
-def test_every_pool_has_a_row_wherever_it_is_named() -> None:
-    pods = [pod(labels=of_job("x", "wanted"))]
-    assert list(rows([node(labels={POOL: "labelled"})], pods, {"declared": None})) == [
-        "declared",
-        "default",
-        "labelled",
-        "wanted",
-    ]
+def test_what_is_declared_or_has_nodes_is_a_pool_and_what_only_a_job_names_is_not() -> None:
+    pods = [pod(labels=of_job("x", "mistyped"))]
+    found = rows([node(labels={POOL: "labelled"})], pods, {"declared": None})
+    assert list(found) == ["declared", "default", "labelled"]
 
 
 @pytest.mark.parametrize(

@@ -311,6 +311,13 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         "it needs 1 GPU on one node, but none of the 2 nodes of pool a has any free. Wait for other jobs to "
         "finish, delete one, or raise job.priority",
     ),
+    "nothing is free for a job of the highest priority": (
+        pod(gpu=1, nodeSelector=A, priorityClassName="gpuctl-high"),
+        [node("n1", labels=A), node("n2", labels=A)],
+        [busy("n1", 8), busy("n2", 8)],
+        "it needs 1 GPU on one node, but none of the 2 nodes of pool a has any free. Wait for other jobs to "
+        "finish, or delete one",
+    ),
     "nothing is free on the nodes that accept pods": (
         pod(gpu=1, nodeSelector=A),
         [node("n1", labels=A), node("n2", labels=A, ready="False")],
