@@ -50,7 +50,7 @@ install() {
 		# The commands of the README's section, with the tarball for what Galaxy would send.
 		sed -n '/^## Install/,/^## Connect/s/^\$ //p' "$clone/README.md" | sed "s# runwhere\.gpuctl\$# $tarball#" >commands
 		grep -qF "$tarball" commands
-		set -x
+		sed "s/^/$ /" commands
 		# shellcheck disable=SC1091 # written above
 		. ./commands
 		ansible-playbook runwhere.gpuctl.status
