@@ -42,9 +42,11 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     from tools.relevant_tests import irrelevant_files  # yaml and git, which few runs need
 
     left_out = irrelevant_files()
-    deselected = [item for item in items if item.nodeid.partition("::")[0] in left_out]
+    kept, deselected = [], []
+    for item in items:
+        (deselected if item.nodeid.partition("::")[0] in left_out else kept).append(item)
     config.hook.pytest_deselected(items=deselected)
-    items[:] = [item for item in items if item not in set(deselected)]
+    items[:] = kept
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -6,10 +6,12 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from tools.affected import affected_tests
 from tools.relevant_tests import FOUNDATIONS, TABLE, files_left_out
 from tools.tree import ROOT, files
 
 TABLE_OF_THIS = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+MODULES = [path for path in files(ROOT) if path.startswith("plugins/modules/gpuctl_")]
 SAMPLE = {"tests/a.py": ["plugins/a/"], "tests/b.py": ["plugins/b/", "roles/b"]}
 
 
@@ -25,6 +27,12 @@ SAMPLE = {"tests/a.py": ["plugins/a/"], "tests/b.py": ["plugins/b/", "roles/b"]}
 )
 def test_a_file_runs_if_its_subject_has_changed(changed: list[str], left_out: set[str]) -> None:
     assert files_left_out(SAMPLE, changed) == left_out
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_make_check_runs_for_a_module_is_not_left_out_of_make_test(module: str) -> None:
+    left_out = files_left_out(TABLE_OF_THIS, [module])
+    assert [test for test in affected_tests([module]) if f"tests/integration/{test}" in left_out] == []
 
 
 def test_the_paths_of_the_table_exist() -> None:
