@@ -4,6 +4,11 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -122,5 +127,55 @@ def test_nothing_runs_by_default() -> None:
     with Cluster(nodes=1).running() as cluster:
         pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": spec}
         cluster.call(lambda: cluster.registry.create("Pod", pod))
-        with pytest.raises(WebSocketBadStatusException, match="kubesim runs no commands"):
+        with pytest.raises(WebSocketBadStatusException, match=r"runs no commands\. Start it with kubesim --exec"):
             connect(cluster, "true")
+
+
+def running_pod(cluster: Cluster, **container: Any) -> None:
+    spec = {"containers": [{"name": "main", "image": "i", **container}]}
+    pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": spec}
+    cluster.call(lambda: cluster.registry.create("Pod", pod))
+    while cluster.call(lambda: cluster.registry.get("Pod", "default", "p"))["status"].get("phase") != "Running":
+        time.sleep(0.01)
+
+
+def test_a_command_of_a_guarded_cluster_gets_nothing_of_the_pod(tmp_path: Path) -> None:
+    env = [{"name": "TAR_OPTIONS", "value": "--checkpoint-action=exec=reboot"}, {"name": "PATH", "value": "/tmp/evil"}]
+    with Cluster(nodes=1, exec_root=tmp_path, exec_guarded=True).running() as cluster:
+        running_pod(cluster, env=env, workingDir="/../../../x")
+        output, _, status = outcome(connect(cluster, "sh", "-c", "env; pwd"))
+        assert status["status"] == "Success"
+        assert b"TAR_OPTIONS" not in output
+        assert b"/tmp/evil" not in output
+        directory = Path(output.decode().split()[-1])
+        assert tmp_path.resolve() in directory.resolve().parents
+
+
+def test_who_has_a_public_token_is_nobody_in_a_guarded_cluster(tmp_path: Path) -> None:
+    with Cluster(nodes=1, exec_root=tmp_path, exec_guarded=True).running() as cluster:
+        with pytest.raises(WebSocketBadStatusException) as refused:
+            connect(cluster, "true", token=LAB_USER_TOKEN)
+        assert refused.value.status_code == 401
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.0.7", "example.com", "::"])
+def test_commands_are_not_for_other_machines(host: str) -> None:
+    command = [sys.executable, "-m", "kubesim", "--exec", "--host", host]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert f"--exec: {host} can be reached from other machines. Use --host 127.0.0.1." in done.stderr
+
+
+def test_kubesim_exec_runs_commands_and_leaves_nothing(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    command = [sys.executable, "-m", "kubesim", "--exec", "--nodes=1", f"--kubeconfig={kubeconfig}"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        assert "1 nodes at https://127.0.0.1:" in lines[0]
+        assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
+        (directory,) = tmp_path.glob("kubesim-*")
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+        process.terminate()
+    assert not list(tmp_path.glob("kubesim-*"))

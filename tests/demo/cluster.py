@@ -63,7 +63,12 @@ def main() -> None:
             "runs, or start another one with KUBECONFIG_FILE=/another/path."
         )
     try:
-        with provisioned(options.kubeconfig, options.nodes, options.port, mixed=options.mixed) as cluster:
+        with (
+            tempfile.TemporaryDirectory(prefix="gpuctl-containers-") as containers,
+            provisioned(
+                options.kubeconfig, options.nodes, options.port, Path(containers), mixed=options.mixed
+            ) as cluster,
+        ):
             print(_welcome(cluster.url, options.kubeconfig, options.nodes), flush=True)
             with _monitoring(cluster.url) if options.monitoring else nullcontext():
                 _wait_for_a_signal()
@@ -91,7 +96,15 @@ def simulated(
 
     Its clock is `behind` seconds behind, and `namespace` is that of the kubeconfig's context.
     """
-    simulation = Cluster(nodes=0, tls=True, metrics=True, exec_root=exec_root, mixed_nodes=mixed, behind=behind)
+    simulation = Cluster(
+        nodes=0,
+        tls=True,
+        metrics=True,
+        exec_root=exec_root,
+        exec_guarded=exec_root is not None,
+        mixed_nodes=mixed,
+        behind=behind,
+    )
     with simulation.running(port=port) as cluster:
         cluster.add_nodes([f"gpu-node-{number}" for number in range(1, nodes + 1)], labels=PRODUCT)
         cluster.add_nodes(CPU_NODES, resources={"nvidia.com/gpu": "0", "aliyun.com/gpu-mem": "0"})
@@ -108,7 +121,8 @@ def provisioned(
 ) -> Iterator[Cluster]:
     """The cluster with pools, teams and Secrets, and a file of variables beside its kubeconfig.
 
-    Tests let containers run commands, below `exec_root`. They are processes of this machine, so users do not get that.
+    Containers run commands below `exec_root`: as processes of this machine and of this user (kubesim's README says what
+    makes that safe).
     """
     variables = kubeconfig.with_suffix(".env")
     with simulated(kubeconfig, nodes, port, exec_root, mixed=mixed) as cluster:

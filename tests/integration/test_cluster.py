@@ -125,3 +125,22 @@ def test_a_port_in_use_is_a_sentence(tmp_path: Path):
 def test_too_few_nodes_are_a_sentence():
     done = run(*PROGRAM, "--nodes", "3")
     assert done.stderr == "NODES=3 is too small: the pools of examples/cluster need 12 nodes.\n"
+
+
+def test_files_are_copied_to_a_notebook_and_back(kubeconfig: Path, welcome: str, tmp_path: Path):
+    """As on a cluster with containers."""
+    (tmp_path / "train.csv").write_text("1\n")
+    notebook = EXAMPLES / "manifests" / "notebook-jupyter.yaml"
+    variables = {**environment(kubeconfig), "GPUCTL_NAMESPACE": "team-a"}
+
+    def play(playbook: str, **given: str) -> None:
+        extra = [part for name, value in given.items() for part in ("-e", f"gpuctl_{name}={value}")]
+        done = run("ansible-playbook", f"runwhere.gpuctl.{playbook}", *extra, **variables)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    play("submit", src=str(notebook), wait="true")
+    here = {"name": "data-prep-notebook", "remote": "/home/jovyan/train.csv"}
+    play("notebook_copy", local=str(tmp_path / "train.csv"), **here)
+    play("notebook_copy", local=str(tmp_path / "back.csv"), direction="from_notebook", **here)
+    assert (tmp_path / "back.csv").read_text() == "1\n"
+    play("delete", name="data-prep-notebook", wait="true")

@@ -58,9 +58,9 @@ class Cluster:
     nothing by itself. `addons`: APIs beside those of Kubernetes; see ADDED in resources.py. `without`:
     API groups that are not served, as in an older Kubernetes: `{"resource.k8s.io"}` before 1.34.
     `exec_root`: run the commands of exec as processes of this machine, each container in a directory of its own below
-    this one. `metrics`:
-    autoscalers find all metrics at their targets; without it, there are none. `mixed_nodes`: nodes of many vendors
-    beside the others (mixed.py). `behind`: as of set_clock()."""
+    this one. `exec_guarded`: give these commands nothing of what pods say, and have no user whose token is public.
+    `metrics`: autoscalers find all metrics at their targets; without it, there are none. `mixed_nodes`: nodes of many
+    vendors beside the others (mixed.py). `behind`: as of set_clock()."""
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class Cluster:
         addons: Collection[str] = (),
         without: Collection[str] = (),
         exec_root: Path | None = None,
+        exec_guarded: bool = False,
         metrics: bool = False,
         mixed_nodes: bool = False,
         behind: float = 0,
@@ -83,7 +84,7 @@ class Cluster:
         self.store = Store()
         self.registry = Registry(self.store, self.clock, kinds.STRATEGIES, admission)
         self.authenticator = Authenticator(
-            {self.token: ADMIN, LAB_USER_TOKEN: LAB_USER},
+            {self.token: ADMIN, **({} if exec_guarded else {LAB_USER_TOKEN: LAB_USER})},
             lambda namespace, name: self.registry.get("ServiceAccount", namespace, name),
             lambda: self.clock.now().timestamp(),
         )
@@ -98,7 +99,7 @@ class Cluster:
         #: What autoscalers can ask an adapter for, with the addons custom-metrics and external-metrics.
         self.served = ServedMetrics(self.registry)
         self.addons, self.without = addons, without
-        self.exec_root = exec_root
+        self.exec_root, self.exec_guarded = exec_root, exec_guarded
         self.exec_protocols = (V5, V4)  # servers before Kubernetes 1.30: V4 alone
         self.url = ""
         self.ca: bytes | None = None

@@ -2,7 +2,8 @@
 """The subresource exec of pods over a WebSocket: commands run as processes of this machine, if a cluster allows it.
 
 Each container has a directory of its own, which is its root: words of a command that are absolute paths are taken below
-it. Source: apiserver pkg/util/proxy/streamtranslator.go and websocket.go, apimachinery pkg/util/remotecommand.
+it. That is no sandbox: whoever may exec acts as the user who runs the cluster (README.md, Commands in containers).
+Source: apiserver pkg/util/proxy/streamtranslator.go and websocket.go, apimachinery pkg/util/remotecommand.
 """
 
 from __future__ import annotations
@@ -44,18 +45,18 @@ def answer(request: web.Request, cluster: Cluster, info: RequestInfo, query: Que
     if request.headers.get("Upgrade", "").lower() != "websocket":
         raise errors.bad_request("Upgrade request required")
     if cluster.exec_root is None:
-        raise errors.ApiError(500, "InternalError", "kubesim runs no commands: Cluster(exec_root=…) makes it")
+        hint = "Start it with kubesim --exec, or as Cluster(exec_root=…)"
+        raise errors.ApiError(500, "InternalError", f"this simulated cluster runs no commands. {hint}")
     words = query.pairs.get("command", []) if cluster.kubelet.is_running(pod, container) else None
-    return Command(cluster.exec_protocols, pod, container, cluster.exec_root, words)
+    return Command(cluster, pod, container, cluster.exec_root, words)
 
 
 class Command(web.WebSocketResponse):
     """The answer to a request for exec. `words`: None if the container does not run."""
 
-    def __init__(
-        self, protocols: tuple[str, ...], pod: Object, container: str, root: Path, words: list[str] | None
-    ) -> None:
-        super().__init__(protocols=protocols, max_msg_size=0)
+    def __init__(self, cluster: Cluster, pod: Object, container: str, root: Path, words: list[str] | None) -> None:
+        super().__init__(protocols=cluster.exec_protocols, max_msg_size=0)
+        self.guarded = cluster.exec_guarded
         self.pod, self.container, self.root, self.words = pod, container, root, words
 
     async def run(self, request: web.Request) -> web.StreamResponse:
@@ -64,20 +65,21 @@ class Command(web.WebSocketResponse):
         if self.words is None:
             status = _internal(f'unable to upgrade connection: container not found ("{self.container}")')
         else:
-            status = await _run(self, self.pod, self.container, self.root, self.words)
+            status = await _run(self, self.words)
         with contextlib.suppress(ConnectionError):
             await self.send_bytes(bytes([STATUS]) + json.dumps(status).encode())
         await self.close()
         return self
 
 
-async def _run(websocket: web.WebSocketResponse, pod: Object, name: str, root: Path, command: list[str]) -> Object:
-    meta = pod["metadata"]
-    spec = next(one for one in pod["spec"]["containers"] if one["name"] == name)
-    place = root / meta["uid"] / name
-    directory = place / spec.get("workingDir", "/").lstrip("/")
+async def _run(websocket: Command, command: list[str]) -> Object:
+    meta = websocket.pod["metadata"]
+    spec = next(one for one in websocket.pod["spec"]["containers"] if one["name"] == websocket.container)
+    place = websocket.root / meta["uid"] / websocket.container
+    directory = place / os.path.normpath(f"/{spec.get('workingDir', '')}").lstrip("/")  # never above it
     directory.mkdir(parents=True, exist_ok=True)
-    given = {one["name"]: one.get("value", "") for one in spec.get("env") or ()}
+    # Variables such as TAR_OPTIONS and LD_PRELOAD make programs run others: who submits a job could act as its visitor.
+    given = {} if websocket.guarded else {one["name"]: one.get("value", "") for one in spec.get("env") or ()}
     environment = {"PATH": os.environ["PATH"], "HOME": str(place), **given}
     words = [f"{place}{word}" if word.startswith("/") else word for word in command]
     pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
