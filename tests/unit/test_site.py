@@ -37,15 +37,24 @@ def test_a_page_without_options_stays_as_it_is() -> None:
 
 def test_required_options_come_first() -> None:
     own = docs.own_options(ROOT / "plugins" / "modules" / "gpuctl_workspace.py")
-    assert own == ["namespace", "state", "claim", "registry"]
+    assert own == ["namespace", "state", "claim", "registry", "tokens"]
 
 
-def test_the_front_page_has_the_guides_by_task_and_then_the_reference() -> None:
+def test_the_navigation_has_the_guides_by_task_and_then_the_reference() -> None:
     sections = [{"title": "Run a job", "toctree": ["guide_x", "playbook_submit"]}]
-    text = docs.front_page("What it is.", sections, ["gpuctl_job_module", "index", "jobs_role"])
+    text = docs.navigation(sections, ["gpuctl_job_module", "index", "jobs_role"])
     assert re.findall(r":caption: (.*)", text)[:3] == ["Run a job", "Roles", "Modules"]
     assert "   docsite/guide_x\n   submit <docsite/playbook_submit>\n" in text
     assert "   gpuctl_job <gpuctl_job_module>\n" in text
+
+
+def test_the_front_page_has_three_doors_to_pages_that_exist() -> None:
+    text = docs.FRONT.read_text(encoding="utf-8")
+    doors = re.findall(r"(?m)^([A-Z][\w ]+)\n-+$", text)
+    assert doors == ["Run a job", "Run a cluster", "Automate"]
+    guides = re.findall(r":doc:`docsite/(\w+)`", text)
+    assert len(guides) == 8
+    assert [name for name in guides if not (ROOT / "docs" / "docsite" / "rst" / f"{name}.rst").exists()] == []
 
 
 @pytest.mark.parametrize(("run", "expected"), [("配额", ["配额"]), ("资源池", ["资源", "源池"]), ("池", ["池"])])
