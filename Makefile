@@ -23,10 +23,11 @@ TREE := .cache/tree/ansible_collections/runwhere/gpuctl
 PYTEST := -m pytest -n 2 --dist loadfile
 ARGS ?=
 
-# $(call if-changed,PATHS,TARGET): make the target if one of the paths has changed since the branch left main.
+# $(call if-changed,PATHS,TARGET): make the target if one of the paths has changed since the branch left main. ARGS are for
+# the tests of `make test`.
 define if-changed
 	changed=$$($(PY) -m tools.changed $(1)) || exit 1; \
-	if [ -n "$$changed" ]; then $(MAKE) --no-print-directory $(2); \
+	if [ -n "$$changed" ]; then $(MAKE) --no-print-directory $(2) ARGS=; \
 	else echo 'Not changed, so `make $(2)` is left out: $(1)'; fi
 endef
 
@@ -83,7 +84,7 @@ docs-if-changed: $(VENV)
 
 .PHONY: test-all
 test-all: torch programs lint sanity docs importer translation molecule kubesim integration-modules test-environments chaos-short ## The rest as well: other versions, Galaxy's importer, molecule, scale
-	$(PY) $(PYTEST) $(ARGS)
+	GPUCTL_TEST_PROCESSES=1 $(PY) $(PYTEST) $(ARGS)
 
 .PHONY: unit
 unit: $(VENV) ## Unit tests
@@ -128,6 +129,13 @@ fit: $(VENV) collections-path ## Hold gpuctl_fit_info to a scheduler: N=200 pair
 kubesim: $(VENV) ## Tests of the simulated API server, recordings of a real one among them
 	$(PY) $(PYTEST) kubesim/tests $(ARGS)
 
+.PHONY: kubesim-package
+kubesim-package: ## The same with kubesim alone, installed as its users install it (PYTHON=python3.10)
+	rm -rf .venvs/kubesim
+	$(or $(PYTHON),python3) -m venv .venvs/kubesim
+	.venvs/kubesim/bin/pip install --quiet --disable-pip-version-check './kubesim[test]'
+	cd kubesim && ../.venvs/kubesim/bin/python $(PYTEST) tests $(ARGS)
+
 .PHONY: kubesim-if-changed
 kubesim-if-changed: $(VENV)
 	@$(call if-changed,kubesim,kubesim)
@@ -166,7 +174,7 @@ lint-python: $(VENV) collections-path
 
 .PHONY: lint
 lint: lint-python tree ## Style, types, licenses, YAML and documentation
-	shellcheck .ci/run tools/*.sh
+	shellcheck .ci/run tools/*.sh extras/*.sh
 	$(PY) -m tools.workflows
 	cd $(TREE) && yamllint --strict .
 	cd $(TREE) && PYTHONDONTWRITEBYTECODE=1 ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/tree ansible-lint --offline
@@ -198,7 +206,7 @@ collection: $(VENV) ## Build the collection's tarball into build/, of the files 
 	ansible-galaxy collection build --force --output-path build .cache/shipped/ansible_collections/runwhere/gpuctl
 
 .PHONY: schemas
-schemas: $(VENV) collections-path ## Write schemas/*.json, the guide to manifests and accelerator_profiles.py
+schemas: $(VENV) collections-path ## Write schemas/*.json, the guide to manifests and accelerators/profiles.py
 	$(PY) -m tools.generate_schemas
 	$(PY) -m tools.generate_profiles
 	$(PY) -m tools.generate_reference

@@ -3,7 +3,7 @@
 
     python -m tools.generate_dashboards
 
-The panels ask recorded series (module_utils/prometheus/promql.py), so that they are the same for all vendors.
+The panels ask recorded series (module_utils/insight/prometheus/promql.py), so that they are the same for all vendors.
 grafana-foundation-sdk builds Grafana's classic JSON; it needs Python 3.11.
 """
 
@@ -19,8 +19,8 @@ from typing import Any, cast
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".cache" / "collections"))
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import built_in_catalog  # noqa: E402
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.promql import (  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catalog import built_in_catalog  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.promql import (  # noqa: E402
     ALLOCATED,
     JOB_UTILIZATION,
     MEASURES,

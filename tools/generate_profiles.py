@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Write plugins/module_utils/accelerator_profiles.py from accelerators/*.yml.
+"""Write plugins/module_utils/accelerators/profiles.py from accelerators/*.yml.
 
     python -m tools.generate_profiles
 
@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / ".cache" / "collections"))
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load_profiles  # noqa: E402
 
 PROFILES = ROOT / "accelerators"
-MODULE = ROOT / "plugins" / "module_utils" / "accelerator_profiles.py"
+MODULE = ROOT / "plugins" / "module_utils" / "accelerators" / "profiles.py"
 HEAD = '''# SPDX-License-Identifier: BSD-2-Clause
 """The built-in profiles of accelerators. Written by tools/generate_profiles.py from accelerators/*.yml: edit those."""
 

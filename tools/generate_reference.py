@@ -17,16 +17,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".cache" / "collections"))
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import (  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catalog import (  # noqa: E402
     Profile,
     built_in_catalog,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest import rules  # noqa: E402
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import (  # noqa: E402
-    KINDS,
-    Block,
-    JobManifest,
-)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.job_blocks import JobManifest  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.kinds import KINDS  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.manifest_blocks import Block  # noqa: E402
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import (  # noqa: E402
     BlockOf,
     Key,
@@ -39,6 +37,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.validation import KIND_ALIASES  # noqa: E402
 
 from tools.generated_page import page_head  # noqa: E402
+from tools.gpuctl_shell import files as shell_files  # noqa: E402
 from tools.playbook_pages import pages  # noqa: E402
 
 GUIDES = ROOT / "docs" / "docsite" / "rst"
@@ -46,7 +45,7 @@ ACCELERATORS = GUIDES / "guide_accelerators.rst"
 ACCELERATORS_MARK = ".. Everything below is generated from accelerators/*.yml by tools/generate_reference.py\n"
 FIELDS = GUIDES / "manifest_fields.rst"
 PROFILE_FIELDS = GUIDES / "accelerator_fields.rst"
-SOURCE = "plugins/module_utils/manifest/models.py"
+SOURCE = "plugins/module_utils/manifest/"
 # A kind that few people write has a page of its own.
 PROFILES = "accelerator"
 
@@ -221,7 +220,7 @@ def _code(words: Iterable[str | None]) -> str:
 def main() -> None:
     written, _mark, _old = ACCELERATORS.read_text(encoding="utf-8").partition(ACCELERATORS_MARK)
     ACCELERATORS.write_text(f"{written}{ACCELERATORS_MARK}\n{accelerators()}", encoding="utf-8")
-    for path, text in {**field_pages(), **pages()}.items():
+    for path, text in {**field_pages(), **pages(), **shell_files()}.items():
         path.write_text(text, encoding="utf-8")
 
 

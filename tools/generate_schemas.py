@@ -19,11 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".cache" / "collections"))
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest import rules  # noqa: E402
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import (  # noqa: E402
-    KINDS,
-    Block,
-    Training,
-)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.job_models import Training  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.kinds import KINDS  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.manifest_blocks import Block  # noqa: E402
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import (  # noqa: E402
     BlockOf,
     Key,
@@ -178,7 +176,7 @@ class _Generator:
             **({"patternErrorMessage": f"Use {rule.words}{rule.length}."} if "pattern" in rule.keywords else {}),
         }
         name = _RULE_NAMES.get(rule)
-        if name is None:  # a rule of one field, written in models.py
+        if name is None:  # a rule of one field, written in a model
             return schema
         self._definitions[name] = schema
         return {"$ref": f"#/$defs/{name}"}

@@ -124,7 +124,7 @@ def _cells(variable: Variable) -> tuple[str, str, str, str]:
     names = ", ".join(f"``{name}``" for name in (variable.name, *variable.aliases))
     value = " ".join(f"``{choice}``" for choice in variable.choices) or _TYPES[variable.type]
     default = "**required**" if variable.required else _default(variable)
-    options = [fed.split(".") for fed in variable.feeds if not fed.startswith("gpuctl_show.")]
+    options = [fed.split(".", 1) for fed in variable.feeds if not fed.startswith("gpuctl_show.")]
     links = ", ".join(f":ansopt:`runwhere.gpuctl.{module}#module:{option}`" for module, option in options)
     meaning = " ".join(map(_rst, variable.description))
     return names, value, default, f"{meaning} See {links}." if links else meaning

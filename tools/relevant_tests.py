@@ -19,6 +19,7 @@ FOUNDATIONS = (
     "conftest.py",
     "requirements.txt",
     "tests/integration/ansible.py",
+    "tests/integration/forked_tools.py",
     "tests/integration/api.py",
     "tests/integration/conftest.py",
     "tests/requirements.txt",

@@ -31,6 +31,7 @@ SHIPPED = (
     "accelerators/*.yml",
     "changelogs/changelog.yaml", "changelogs/config.yaml", "changelogs/fragments/*.yml",
     "docs/*.md", "docs/*.png", "docs/*.svg", "docs/docsite/*.yml", "docs/docsite/rst/*.rst",
+    "extras/gpuctl.sh",
     "extensions/eda/plugins/*/*.py", "extensions/eda/rulebooks/*.yml",
     "examples/ansible.cfg", "examples/*.yaml", "examples/cluster/*.yaml", "examples/manifests/*.yaml",
     "examples/mixed/*.yaml",

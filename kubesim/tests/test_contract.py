@@ -7,33 +7,36 @@ is asked for. One file: -k 'apply-'; one step: -k 'apply-02'.
 
 from __future__ import annotations
 
+import json
+import shutil
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from contract import replay
+from contract import recordings, replay
 from kubesim.cluster import Cluster
 
 LEFT_OUT: dict[tuple[str, int], str] = {
     (entry["file"], entry["step"]): entry["reason"]
-    for entry in yaml.safe_load((replay.FOLDER / "left-out.yaml").read_text())
+    for entry in yaml.safe_load((recordings.FOLDER / "left-out.yaml").read_text())
 }
 
 
 def steps() -> list[Any]:
     return [
         pytest.param(name, index, id=replay.step_id(name, index, step))
-        for name in replay.recordings()
-        for index, step in enumerate(replay.load(name)["steps"])
+        for name in recordings.names()
+        for index, step in enumerate(recordings.load(name)["steps"])
     ]
 
 
 @cache
 def differences(name: str) -> list[list[str]]:
     """What differs in each step of a recording."""
-    recording = replay.load(name)
+    recording = recordings.load(name)
     with Cluster(nodes=4).running() as cluster:
         run = replay.Replay(cluster.url, cluster.token, recording)
         found = list(run.run())
@@ -53,11 +56,34 @@ def test_step_is_answered_as_recorded(name: str, index: int) -> None:
 
 def test_left_out_steps_exist() -> None:
     for name, index in LEFT_OUT:
-        assert 0 <= index < len(replay.load(name)["steps"]), (name, index)
+        assert 0 <= index < len(recordings.load(name)["steps"]), (name, index)
 
 
 def test_the_readme_counts_the_steps() -> None:
-    text = (replay.FOLDER / "README.md").read_text()
-    counts = {name: len(replay.load(name)["steps"]) for name in replay.recordings()}
+    text = (recordings.FOLDER / "README.md").read_text()
+    counts = {name: len(recordings.load(name)["steps"]) for name in recordings.names()}
     assert f"{len(counts)} files, {sum(counts.values())} steps" in text
-    assert [name for name, count in counts.items() if f"| [{name}.json]({name}.json) | {count} |" not in text] == []
+    assert [name for name, count in counts.items() if f"| [{name}]({name}.json.gz) | {count} |" not in text] == []
+
+
+def test_recordings_are_packed() -> None:
+    assert [path.name for path in recordings.FOLDER.glob("*.json")] == []
+
+
+def test_a_recording_is_unpacked_and_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(recordings.packed("scale"), tmp_path)
+    monkeypatch.setattr(recordings, "FOLDER", tmp_path)
+    before = recordings.load("scale")
+    recordings.unpack("scale")
+    plain = tmp_path / "scale.json"
+    assert len(plain.read_text().splitlines()) > 100
+    plain.write_text(plain.read_text().replace(before["about"], "changed"))
+    assert recordings.load("scale") == {**before, "about": "changed"}
+    recordings.pack("scale")
+    assert [path.name for path in tmp_path.iterdir()] == ["scale.json.gz"]
+    assert recordings.load("scale") == {**before, "about": "changed"}
+
+
+def test_a_step_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    recordings.show("scale", "0")
+    assert json.loads(capsys.readouterr().out) == recordings.load("scale")["steps"][0]

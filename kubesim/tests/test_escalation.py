@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from kubesim.cluster import LAB_USER_TOKEN, Cluster
+from kubesim import LAB_USER_TOKEN, Cluster
 
 Object = dict[str, Any]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

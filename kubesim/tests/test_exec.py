@@ -18,7 +18,7 @@ import pytest
 import requests
 from websocket import WebSocket, WebSocketBadStatusException
 
-from kubesim.cluster import LAB_USER_TOKEN, Cluster
+from kubesim import LAB_USER_TOKEN, Cluster
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 PATH = "/api/v1/namespaces/default/pods/p/exec"
@@ -31,12 +31,23 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(root: Path) -> Iterator[Cluster]:
-    container = {"name": "main", "image": "i", "workingDir": "/work", "env": [{"name": "COLOR", "value": "red"}]}
+    container = {
+        "name": "main",
+        "image": "i",
+        "workingDir": "/work",
+        "env": [{"name": "COLOR", "value": "red"}],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "file", "mountPath": "/etc/a.json"}],
+    }
+    volumes = [
+        {"name": "data", "hostPath": {"path": "/data", "type": "DirectoryOrCreate"}},
+        {"name": "file", "hostPath": {"path": "/a.json", "type": "FileOrCreate"}},
+    ]
+    spec = {"containers": [container], "volumes": volumes}
     with Cluster(nodes=1, exec_root=root).running() as cluster:
         for name in ("p", "stuck"):
             pod = {"metadata": {"name": name, "namespace": "default", "labels": {"app": name}}}
             cluster.call(lambda: cluster.kubelet.behave(name="stuck", stuck=True))
-            cluster.call(lambda pod=pod: cluster.registry.create("Pod", {**pod, "spec": {"containers": [container]}}))
+            cluster.call(lambda pod=pod: cluster.registry.create("Pod", {**pod, "spec": spec}))
         url = f"{cluster.url}/api/v1/namespaces/default/pods/p"
         headers = {"Authorization": f"Bearer {cluster.token}"}
         while requests.get(url, headers=headers, timeout=30).json()["status"].get("phase") != "Running":
@@ -78,6 +89,10 @@ def test_a_command_runs_below_the_root_of_its_container(cluster: Cluster, root: 
     assert (container / "file").read_text() == "red\n"
     assert status["reason"] == "NonZeroExitCode"
     assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
+
+
+def test_a_mounted_directory_exists(cluster: Cluster) -> None:
+    assert outcome(connect(cluster, "ls", "-d", "/data", "/etc/a.json"))[0].decode().endswith("/main/data\n")
 
 
 def test_a_command_that_succeeds(cluster: Cluster) -> None:

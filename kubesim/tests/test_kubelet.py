@@ -45,7 +45,6 @@ def condition(pod: Object, kind: str) -> Object:
         ({"lab/run-seconds": "5", "lab/exit-code": "2"}, "Never", 7, "Failed", ("terminated", "Error"), 0, "False"),
         (OOM, "Never", 7, "Failed", ("terminated", "OOMKilled"), 0, "False"),
         ({"lab/stuck": "true"}, "Always", 9, "Pending", ("waiting", "ContainerCreating"), 0, "False"),
-        ({"lab/mount-error": "no"}, "Always", 9, "Pending", ("waiting", "ContainerCreating"), 0, "False"),
         ({"lab/sandbox-error": "no"}, "Always", 9, "Pending", ("waiting", "ContainerCreating"), 0, "False"),
         ({"lab/start-error": "no"}, "Never", 9, "Failed", ("terminated", "StartError"), 0, "False"),
         ({"lab/start-error": "no"}, "Always", 9, "Running", ("waiting", "CrashLoopBackOff"), 1, "False"),
@@ -59,7 +58,6 @@ def condition(pod: Object, kind: str) -> Object:
         ({"lab/crash-seconds": "2"}, "OnFailure", 15, "Running", ("running", ""), 2, "True"),
         (DONE, "OnFailure", 6, "Succeeded", ("terminated", "Completed"), 0, "False"),
         ({"lab/crash-seconds": "2"}, "Never", 6, "Failed", ("terminated", "Error"), 0, "False"),
-        ({"lab/evict-seconds": "5"}, "Always", 6, "Failed", ("terminated", "Error"), 0, "False"),
     ],
 )  # fmt: skip
 def test_orders_by_annotation(

@@ -77,7 +77,7 @@ def test_series_begin_and_end_with_their_pod(tmp_path: Path) -> None:
         cluster.drive(name="first", utilization=[[0, 0], [180, 90]])
         cluster.drive(name="second", utilization=10)
         exporters = {"dcgm-exporter": ({}, False), "kube-state-metrics": ({}, True)}
-        names = "DCGM_FI_DEV_GPU_UTIL|kube_pod_info"
+        names = "DCGM_FI_DEV_GPU_UTIL|kube_pod_labels"
         found = read(cluster.write_history(tmp_path, T, T + 600, 60, exporters, names))
     of_gpu = {
         (
@@ -91,7 +91,7 @@ def test_series_begin_and_end_with_their_pod(tmp_path: Path) -> None:
     assert of_gpu["2", "second"] == [(240, 10), (300, 10), (360, 10)]
     assert of_gpu["0", ""] == [(0, 0), *((second, 0) for second in range(300, 601, 60))]
     assert of_gpu["7", ""] == [(second, 0) for second in range(0, 601, 60)]
-    infos = {name: points for name, points in found.items() if name.startswith("kube_pod_info")}
+    infos = {name: points for name, points in found.items() if name.startswith("kube_pod_labels")}
     assert [[second for second, _ in points] for name, points in infos.items() if '"second"' in name] == [
         [240, 300, 360]
     ]
@@ -102,7 +102,7 @@ def test_what_is_asked_live_goes_on_where_the_past_ends() -> None:
     second = past_pod("second", created=T - 5000, node="node-1", started=T - 5000, resources=GPUS)
     with Cluster(nodes=1).running() as cluster:
         cluster.remember([(first, None), (second, None)])
-        text = cluster.call(lambda: cluster.exporters.text("dcgm-exporter", "node-1", {}))
+        text = cluster.call(lambda: cluster._backend.exporters.text("dcgm-exporter", "node-1", {}))
     held = [line for line in text.splitlines() if line.startswith("DCGM_FI_DEV_GPU_UTIL") and 'pod="second"' in line]
     assert [re.search('gpu="(.)"', line)[1] for line in held] == ["2", "3"]  # type: ignore[index]
 

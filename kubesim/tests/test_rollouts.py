@@ -313,7 +313,7 @@ def test_failed_pods_are_recreated_under_their_name() -> None:
     sim.create("StatefulSet", "web", workload(1, serviceName="web"))
     sim.advance(2)
     uid = sim.get("Pod", "web-0")["metadata"]["uid"]
-    rule = sim.kubelet.behave(name="web-0", evict_seconds=0)
+    rule = sim.kubelet.behave(name="web-0", run_seconds=0, exit_code=1)
     sim.settle()
     sim.kubelet.forget(rule)
     sim.advance(2)

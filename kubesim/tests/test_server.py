@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 
-from kubesim.cluster import LAB_USER_TOKEN, Cluster
+from kubesim import LAB_USER_TOKEN, Cluster
 from kubesim.faults import Fault
 
 Object = dict[str, Any]
@@ -300,7 +300,7 @@ def test_a_watch_continues_from_a_list(client: Client) -> None:
 def test_a_compacted_past_is_too_old(client: Client) -> None:
     version = client("GET", MAPS).json()["metadata"]["resourceVersion"]
     client("POST", MAPS, config_map("a"))
-    client.cluster.call(client.cluster.store.compact)
+    client.cluster.call(client.cluster._backend.store.compact)
     event = json.loads(client("GET", f"{MAPS}?watch=1&timeoutSeconds=1&resourceVersion={version}").text)
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
     answer = client("GET", f"{MAPS}?resourceVersion={version}&resourceVersionMatch=Exact")
@@ -312,7 +312,7 @@ def test_a_list_whose_version_is_gone_may_be_continued_with_what_is_there_now(cl
         client("POST", MAPS, config_map(name))
     token = client("GET", MAPS + "?limit=1").json()["metadata"]["continue"]
     client("DELETE", MAPS + "/b")
-    client.cluster.call(client.cluster.store.compact)
+    client.cluster.call(client.cluster._backend.store.compact)
     expired = client("GET", f"{MAPS}?limit=1&continue={token}")
     assert expired.status_code == 410
     rest = client("GET", f"{MAPS}?limit=1&continue={expired.json()['metadata']['continue']}").json()

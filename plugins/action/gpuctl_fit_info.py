@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import action_plugin
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.action_plugin import action_plugin
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import fit_screen
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import colored, print_lines, terminal_width
 

@@ -4,6 +4,6 @@
 
 from __future__ import annotations
 
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import action_plugin
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.action_plugin import action_plugin
 
 ActionModule = action_plugin(__name__)

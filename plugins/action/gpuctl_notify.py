@@ -22,6 +22,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.send_notification 
     NotSent,
     RecipientsRefused,
     is_readable_underway,
+    is_this_host,
     listed_answers,
     send_mail,
     send_post,
@@ -55,6 +56,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             raise AnsibleActionFail(self._worded(text, task_vars))
         if service != EMAIL and not options["url"]:
             text = f"O(url) is missing. Set it, or the environment variable {NOTIFY_SECRETS['url']}."
+            raise AnsibleActionFail(self._worded(text, task_vars))
+        is_plain = service == EMAIL and options["mail_security"] == "none" and not is_this_host(options["mail_host"])
+        if is_plain and options["mail_password"]:
+            text = "O(mail_password) would be sent without encryption. Set O(mail_security=starttls) or O(mail_security=tls)."
             raise AnsibleActionFail(self._worded(text, task_vars))
         result: dict[str, Any] = {"changed": True, "service": service, "title": told.title}
         if service != EMAIL and is_readable_underway(options["url"]):

@@ -4,25 +4,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import role_of
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import role_of, shows_messages
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.drift_report import drift_screen, is_drift
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.idle_report import idle_screen, is_idle_report
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import description_screen, is_description
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import option_names
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.plan_report import is_plan, plan_screen
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import unfit_report, write_report
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen import View, screen_lines
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.reports import report_of
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     changes_screen,
     error_screen,
     logs_screen,
     next_commands,
+    place_of,
     wrapped,
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.sparkline import levels_for
@@ -32,14 +32,6 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
     colored,
     print_lines,
     terminal_width,
-)
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report import (
-    history_screen,
-    is_history,
-    is_recorded,
-    is_usage,
-    recorded_screen,
-    usage_screen,
 )
 
 
@@ -68,41 +60,32 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return {"failed": True, "changed": False, "msg": self._worded(problem, task_vars)}
         if self._task.no_log:
             lines = []
-        elif is_plan(given):
-            lines = plan_screen(given, terminal_width(), everything=everything, paint=colored)
-        elif is_drift(given):
-            lines = drift_screen(given, terminal_width(), everything=everything)
-        elif is_usage(given):
-            lines = usage_screen(given, terminal_width(), everything=everything)
-        elif is_history(given):
-            lines = history_screen(given, terminal_width(), everything=everything, paint=colored)
-        elif is_recorded(given):
-            lines = recorded_screen(given, terminal_width())
-        elif is_idle_report(given):
-            lines = idle_screen(given, terminal_width(), everything=everything)
-        elif is_description(given):
-            lines = description_screen(
-                given, terminal_width(), everything=everything, paint=colored, levels=levels_for(ENCODING)
-            )
-        elif any("lines" in row for row in rows):
+        elif report := report_of(given):
+            lines = screen_lines(report, View(terminal_width(), everything, colored, levels_for(ENCODING)))
+        elif rows and given.get("report") == "logs":
             lines = logs_screen(rows, colors=TaskScreen().colors)
         elif rows:
             summary = None if failed else message
-            lines = changes_screen(rows, summary, terminal_width(), everything=everything, paint=colored)
+            check = self._task.check_mode
+            lines = changes_screen(
+                rows, summary, terminal_width(), everything=everything, paint=colored, predicts=check
+            )
             # A command line is no next step for the user of AWX.
             if options["next_commands"] and not self._task.check_mode and not is_awx_job(task_vars or {}):
                 lines += ["", *next_commands(rows)]
         elif failed:
-            lines = error_screen(message, terminal_width(), everything=everything) if "\n" in message else []
+            told = shows_messages() or "\n" not in message
+            lines = [] if told else error_screen(message, terminal_width(), everything=everything)
         else:
             lines = wrapped(message, terminal_width()) if message else []
         if lines:
             print_lines(lines)
         if not failed:
             return {"changed": self._written(given, output, task_vars) if output else False}
-        if lines:
-            message = f"{len(errors)} of {len(rows)} failed." if rows else "The errors are listed above."
-        return {"failed": True, "changed": False, "msg": message}
+        result = {"failed": True, "changed": False, "msg": _reasons(message, errors)}
+        if lines and rows:
+            result["short_msg"] = f"{len(errors)} of {len(rows)} failed."
+        return {**result, "all": True} if everything else result
 
     def _written(self, result: dict[str, Any], output: str, variables: dict[str, Any] | None) -> bool:
         """Whether the file was another one before; in check mode, it stays that. Raises AnsibleActionFail."""
@@ -120,3 +103,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _worded(self, text: str, variables: dict[str, Any] | None) -> str:
         """The text with the names that the options have where the user sets them."""
         return worded(text, lambda: option_names("gpuctl_show", role_of(self._task), variables or {}))
+
+
+def _reasons(message: str, errors: Sequence[Mapping[str, Any]]) -> str:
+    """The message of the task with each error: all that AWX, ansible-runner and other callback plugins show of it."""
+    texts = {str(row["error"]): place_of(row) for row in errors}
+    if all(text in message for text in texts):
+        return message
+    return "\n".join(f"{place}: {text}" if place else text for text, place in texts.items())

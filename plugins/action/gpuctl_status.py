@@ -9,8 +9,9 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.reporter import RARELY
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import action_plugin
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.action_plugin import action_plugin
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import status_screen
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.table_screen import table_screen
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
     CLEAR_SCREEN,
     KEEPS_SCREENS,
@@ -48,4 +49,7 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
 
     def _screen(self, result: dict[str, Any]) -> list[str]:
         everything = boolean(self._task.args.get("all") or False, strict=False)
+        if table := self._task.args.get("table"):
+            labels = bool(self._task.args.get("label_keys"))
+            return table_screen(table, result, terminal_width(), everything=everything, paint=colored, labels=labels)
         return status_screen(result, terminal_width(), everything=everything, paint=colored)

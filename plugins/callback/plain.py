@@ -28,7 +28,7 @@ from typing import Any
 
 from ansible import constants as C
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import fitting
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import error_screen, fitting
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import terminal_width
 
 _PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
@@ -46,6 +46,7 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         self._only_ours = True
         self._is_silent = False
         self._errors: set[str] = set()
+        self._warnings: set[str] = set()
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         is_ours = _is_ours(play)
@@ -120,7 +121,12 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         if message in self._errors:
             return False
         self._errors.add(message)
-        self._display.display(fitting(f"Error: {message}", terminal_width()), color=C.COLOR_ERROR)
+        is_shown = result._task.action == "runwhere.gpuctl.gpuctl_show"
+        everything = not is_shown or bool(found.get("all"))
+        # The table of the task has shown the rest.
+        text = found.get("short_msg", message) if is_shown else message
+        lines = error_screen(f"Error: {text}", terminal_width(), everything=everything)
+        self._display.display("\n".join(lines), color=C.COLOR_ERROR)
         return True
 
     def _tell(self, result: Any) -> None:
@@ -134,11 +140,14 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
             super().v2_runner_on_ok(result)
 
     def _warn(self, result: Any) -> None:
-        """Print the warnings of a result, not its error."""
-        found = _data(result)
-        if C.ACTION_WARNINGS:
-            for warning in found.get("warnings") or ():
-                self._display.warning(_text(warning))
+        """Print the warnings of a result that are new, broken between words: since ansible-core 2.19, Ansible leaves
+        that to the terminal."""
+        texts = [_text(warning) for warning in _data(result).get("warnings") or ()] if C.ACTION_WARNINGS else []
+        for text in texts:
+            if text not in self._warnings:
+                self._warnings.add(text)
+                shown = fitting(f"[WARNING]: {text}", terminal_width())
+                self._display.display(shown, color=C.COLOR_WARN, stderr=True)
 
 
 def _is_ours(play: Any) -> bool:

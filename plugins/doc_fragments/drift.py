@@ -10,25 +10,11 @@ from __future__ import annotations
 class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
-  src:
-    description:
-      - Manifest files, directories or globs, with all that the cluster is supposed to have. Directories are searched recursively for
-        C(*.yaml) and C(*.yml) files.
-    type: list
-    elements: path
-    required: true
-  policies:
-    description: Files with manifests of kind C(policy), as for M(runwhere.gpuctl.gpuctl_policy).
-    type: list
-    elements: path
-  node_labels:
-    description: Labels of nodes, by the name of the node, as for M(runwhere.gpuctl.gpuctl_node_label).
-    type: dict
   namespace:
     description: Namespace of jobs whose manifest does not specify one. The default is V(default).
     type: str
   takeover:
-    description: Whether jobs that somebody else submitted count as no longer declared too, if the directory does not have them.
+    description: Whether jobs that another user submitted count as no longer declared too, if the directory does not have them.
     type: bool
     default: false
   audit_annotation:

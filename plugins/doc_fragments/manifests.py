@@ -14,6 +14,7 @@ options:
     description:
       - Manifest files, directories or globs. Directories are searched recursively for C(*.yaml) and C(*.yml) files.
       - Manifests of other kinds are validated but otherwise ignored, so one directory can hold all of them.
+      - The files are not templates. To render one, use O(definition) with P(ansible.builtin.template#lookup).
       - The paths are on the host that runs the module. With a local connection, that is the controller.
       - Mutually exclusive with O(definition) and O(name).
     type: list
@@ -38,4 +39,32 @@ options:
         V(false), the task fails and reports the fields and their managers.
     type: bool
     default: false
+"""
+
+    # For modules that compare a directory with a cluster.
+    DIRECTORY = r"""
+options:
+  src:
+    description:
+      - Manifest files, directories or globs, with all that the cluster is supposed to have. Directories are searched recursively for
+        C(*.yaml) and C(*.yml) files.
+    type: list
+    elements: path
+    required: true
+  policies:
+    description: Files with a manifest of kind C(policy) each, as for M(runwhere.gpuctl.gpuctl_policy).
+    type: list
+    elements: path
+  node_labels:
+    description: Labels of nodes, by the names of the nodes, as for the role C(runwhere.gpuctl.node_labels).
+    type: dict
+"""
+
+    JOB_NAMESPACE = r"""
+options:
+  namespace:
+    description:
+      - Namespace of jobs whose manifest does not specify one. The default is that of E(GPUCTL_NAMESPACE), else that of the
+        kubeconfig's context, else V(default).
+    type: str
 """

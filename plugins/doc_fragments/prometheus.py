@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The connection to Prometheus. Argument spec and variables: module_utils/prometheus/prometheus_options.py."""
+"""The connection to Prometheus. Argument spec and variables: module_utils/insight/prometheus/prometheus_options.py."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def can_be_host(node: Node) -> bool:
 
 
 def host_problems(node: Node) -> list[str]:
-    """What a user should know of a node that reports odd addresses or has an odd name."""
+    """What a user should know of a node with unusable addresses or an unusable name."""
     problems = [
         f"node {node.name} reports the address {address!r}, which is no IP address or DNS name of a node. It is ignored."
         for address in node.refused_addresses

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Paths on the host that the module runs on, without links that other users have laid.
 
-In a directory that others may write to, such as /tmp, any of them can make the name of a file that somebody else is
-going to write a link to a file of that user's, or of root's.
+In a directory that others may write to, such as /tmp, any of them can make the name of a file that another user is
+going to write a link to a file of that user, or of root.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _MOST_LINKS = 40  # as Linux (MAXSYMLINKS)
-# Directories need only be searched on the way. macOS has no O_PATH, and lets no one search what nobody may read.
+# Directories need only be searched on the way. macOS has no O_PATH, and requires permission to read them.
 _SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -49,7 +49,7 @@ def resolved(path: str) -> Path:
 def _owner_of_link(place: str) -> int | None:
     try:
         status = os.lstat(place)
-    except OSError:  # Not there, or not to be looked at: whoever opens it gets the error.
+    except OSError:  # Missing or unreadable: opening it reports the error.
         return None
     return status.st_uid if stat.S_ISLNK(status.st_mode) else None
 

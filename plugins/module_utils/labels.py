@@ -152,7 +152,7 @@ def is_protected(namespace: str) -> bool:
 
 
 def pod_security_of(namespace: Mapping[str, Any]) -> str | None:
-    """The Pod Security level that a namespace enforces, whoever has set it."""
+    """The Pod Security level that a namespace enforces, set by us or not."""
     level: str | None = (namespace["metadata"].get("labels") or {}).get(POD_SECURITY_ENFORCED)
     return level
 
@@ -160,6 +160,13 @@ def pod_security_of(namespace: Mapping[str, Any]) -> str | None:
 def is_managed(obj: Mapping[str, Any]) -> bool:
     """Whether the collection manages the object."""
     return (obj["metadata"].get("labels") or {}).get(MANAGED_BY) == FIELD_MANAGER
+
+
+def policy_name(config_map: Mapping[str, Any]) -> str | None:
+    """The policy that a ConfigMap has; None for others."""
+    metadata = config_map["metadata"]
+    name: str | None = (metadata.get("labels") or {}).get(POLICY)
+    return name if name and is_managed(config_map) and metadata["name"] == policy_config_map_name(name) else None
 
 
 def job_name_of(obj: Mapping[str, Any]) -> str | None:
@@ -170,3 +177,12 @@ def job_name_of(obj: Mapping[str, Any]) -> str | None:
 
 MANAGED = selector_text({MANAGED_BY: FIELD_MANAGER})
 """The selector of all objects of this collection."""
+
+_NAMED_IN_SELECTOR = 20  # More names would make the URL long; then the objects of all jobs are read.
+
+
+def selector_of(names: set[str]) -> str:
+    """The label selector of the named jobs' objects; of many jobs, that of all jobs' objects."""
+    if len(names) > _NAMED_IN_SELECTOR:
+        return f"{MANAGED},{APP}"  # The ledger and the history of a namespace are of no job.
+    return f"{MANAGED},{APP} in ({','.join(sorted(names))})"

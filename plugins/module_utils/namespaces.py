@@ -106,7 +106,7 @@ def read_permitted(task: Task[Any], read: Callable[[Task[Any]], T]) -> tuple[Tas
 def allowed_namespaces(task: Task[Any]) -> Sequence[str] | None:
     """The namespaces that both the option and the variable of the environment allow; None without either.
 
-    The option comes from whoever writes the task, the variable from the credential: neither widens the other.
+    The option comes from the author of the task, the variable from the credential: neither widens the other.
     """
     given, inherited = task.options.allowed_namespaces, task.environ.get(ALLOWED_NAMESPACES, "")
     # What names no namespace is a mistake: it must not mean all of them.
@@ -127,7 +127,7 @@ def allowed_namespaces(task: Task[Any]) -> Sequence[str] | None:
 
 
 def namespace_problem(namespace: str, allowed: Sequence[str] | None) -> str | None:
-    """What is wrong with acting in the namespace, as a sentence with its remedy."""
+    """What is wrong with acting in the namespace, as a sentence with its hint."""
     if len(namespace) > LABEL_LENGTH or not re.fullmatch(DNS_LABEL, namespace):
         # In a URL, a name such as "a/../b" would be another namespace.
         return f"invalid namespace: {namespace!r}. Use lower case letters, digits and '-', at most {LABEL_LENGTH}."

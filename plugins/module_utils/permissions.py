@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -101,7 +100,7 @@ _ADMINISTER_PERMISSIONS: Permissions = (
     ),
 )
 
-# The accounts of gpuctl_rbac, which are nobody's but where jobs are, and in gpuctl-system; gpuctl_kubeconfig
+# The accounts of gpuctl_rbac: only in the namespaces of jobs, and in gpuctl-system; gpuctl_kubeconfig
 _ACCOUNT_PERMISSIONS: Permissions = (
     ("get create patch delete", "serviceaccounts"),
     ("create", "serviceaccounts/token"),
@@ -137,8 +136,8 @@ IN_JOBS = {READ: LOGS, SUBMIT: SUBMIT, ADMINISTER: _ADMINISTER_JOBS}  # what is 
 NAMED_PERMISSIONS: Mapping[str, Permissions] = {
     ADMINISTER: (
         ("get create patch delete", "priorityclasses.scheduling.k8s.io"),
-        # Not to write: Kubernetes lets nobody write into a role what they do not hold in the whole cluster themselves,
-        # and the verb ``escalate`` would let them write anything.
+        # Not to write: Kubernetes lets an account write only rules into a role that it holds in the whole cluster,
+        # and the verb ``escalate`` would lift that for all rules.
         ("get bind", "clusterroles.rbac.authorization.k8s.io"),
     ),
     ADMINISTER_POOLS: (("get patch", "leases.coordination.k8s.io"),),
@@ -165,10 +164,10 @@ class MissingPermission:
         found = next(self._grants(), None)
         if found is None:
             return f"Missing permission: {self}. No level of gpuctl_rbac has it"
-        level, role = found
+        level, _role = found
         return (
             f"Missing permission: {self}. The level {level} of gpuctl_rbac has it. An administrator grants it with: "
-            f"{self._command(level, role)}"
+            f"{self._command(level)}"
         )
 
     def _grants(self) -> Iterator[tuple[str, str]]:
@@ -179,17 +178,19 @@ class MissingPermission:
                 if any(self.verb in verbs.split() and self.resource in named.split() for verbs, named in rows):
                     yield level, role
 
-    def _command(self, level: str, role: str) -> str:
+    def _command(self, level: str) -> str:
         account = _ACCOUNT.fullmatch(self.user)
-        if account is None:  # A user may have the level by a group, which the message does not name.
-            kind = f"rolebinding --namespace={self.namespace}" if self.namespace else "clusterrolebinding"
-            user = shlex.quote(self.user)
-            return f"kubectl create {kind} NAME --clusterrole=gpuctl-{role} --user={user}"
         place = self.namespace or ("ITS_NAMESPACES" if level == SUBMIT else None)
         limit = f" namespaces={place}" if place and level != ADMINISTER else ""
         # The level may be lower than what the account has elsewhere, which the message does not say.
-        options = f"name={account[2]} namespace={account[1]} level={level}{limit} append=true"
-        return f'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "{options}"'
+        who = f"name={account[2]} namespace={account[1]}" if account else f"kind=user name={_typed(self.user)}"
+        return f'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "{who} level={level}{limit} append=true"'
+
+
+def _typed(user: str) -> str:
+    """The name within double quotes of a shell; a word in its place where that is not the same, or is no user's."""
+    is_plain = re.fullmatch(r"[\w.@:+=,/ -]+", user) and not user.startswith("system:")
+    return f"'{user}'" if is_plain and re.search(r"[\s=]", user) else user if is_plain else "USER"
 
 
 _ACCOUNT = re.compile(r"system:serviceaccount:([-a-z0-9]+):([-.a-z0-9]+)")

@@ -17,6 +17,7 @@ _ACTING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
@@ -63,3 +64,9 @@ def _converted(data: Any) -> Any:
 def _visible(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def half_of_a_character(text: str) -> str | None:
+    """The problem of a surrogate without its other half, which UTF-8 cannot express (RFC 3629, section 3)."""
+    lone = None if text.isascii() else _SURROGATE.search(text)
+    return f"half of a character: \\u{ord(lone[0]):04x}" if lone else None

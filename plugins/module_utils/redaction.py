@@ -109,7 +109,7 @@ def _is_secret_word(word: str, owner: str) -> bool:
 
 
 def secret_spans(text: str) -> Spans:
-    """Where a text holds secrets, by their form or by a name before them; start and end of each, in their order."""
+    """Where a string holds secrets, by their form or by a name before them; start and end of each, in their order."""
     if len(text) < _SHORTEST_FORM or not _HINT.search(text):
         return ()
     return _cached_spans(text) if len(text) <= _LONGEST_CACHED else _spans_in(text)
@@ -246,7 +246,7 @@ def redact_messages(data: Any, secrets: Iterable[str]) -> Any:
 
 
 def line_masker(secrets: Iterable[str]) -> Callable[[str], str]:
-    """A function that masks the secrets in a text that comes line by line, also a key of several lines."""
+    """A function that masks the secrets in a string that comes line by line, also a key of several lines."""
     lines = (line for secret in secrets for line in (secret, *secret.splitlines()))
     pattern = _pattern(line for line in lines if len(line.strip()) >= SHORTEST_SECRET)
     return partial(pattern.sub, MASK) if pattern else str

@@ -17,7 +17,7 @@ from .manifest.problems import number_of
 from .printable import one_line
 
 Line: TypeAlias = "str | Callable[[], str]"
-"""A text, or what makes one: it is only called if a line is due."""
+"""A string, or a function that returns one: it is only called if a line is due."""
 Report: TypeAlias = "Callable[[Line], object]"
 
 QUIET = 2.0  # seconds without a line: most tasks are done by then
@@ -27,7 +27,7 @@ RARELY = 30.0  # seconds between two lines where each stays
 class ProgressReporter:
     """Shows a line about a task, at most every ``interval`` seconds. May be called at any time, from any thread.
 
-    It needs no thread of its own: whoever waits or works calls it as often as there is something to say.
+    It needs no thread of its own: code that waits or works calls it as often as there is something to say.
     """
 
     def __init__(

@@ -10,23 +10,20 @@ from __future__ import annotations
 import gc
 import os
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from .accelerators import Catalog, ProfileError, built_in_catalog, use_catalog
+from .accelerators.current import use_catalog
 from .kube.client import Client, cached_client, discard_client
 from .kube.connection_options import connection_argument_spec, connection_secrets, shown_params
 from .kube.errors import KubeError
 from .labels import ACCELERATORS_FILE
 from .libraries import missing_library
-from .manifest.load import load_profiles_file
 from .manifest.problems import ManifestErrors, MissingLibrary
-from .manifest.secrets import shown_definition
-from .manifest.tree import half_of_a_character
 from .options import Options, OptionsT
-from .printable import printable, printable_data
+from .printable import half_of_a_character, printable, printable_data
 from .redaction import forms_of, mask_forms, redact
 from .reporter import LiveScreen, ProgressReporter
 from .wording import Names, worded, worded_result
@@ -61,7 +58,8 @@ class Task(Generic[OptionsT]):
     own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far;
     ``definition_secrets`` are those of the task's manifests. ``progress`` shows how far a long task is, ``screen`` is
     where it may print; a module process has none before it ends. What goes to the terminal is made printable.
-    ``names`` are those of the options where the user sets them (wording.py).
+    ``names`` are those of the options where the user sets them (wording.py). ``advisers`` imports those of its jobs
+    (jobs/advisers.py).
     Without ``diff_mode`` no diff is built: for hundreds of objects it would cost more than the rest of the result.
     """
 
@@ -77,6 +75,7 @@ class Task(Generic[OptionsT]):
     diff_mode: bool = True
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     names: Callable[[], Names] = dict
+    advisers: Callable[[], Sequence[Callable[[Any], Any]]] = tuple
     _client: Client | None = None
 
     def __post_init__(self) -> None:
@@ -113,7 +112,7 @@ class Task(Generic[OptionsT]):
         return list(self._client.odd_objects.values()) if self._client else []
 
     def warn_of_odd_objects(self) -> None:
-        """One warning for each, so that nobody mistakes them for missing."""
+        """One warning for each, so that they are not mistaken for missing."""
         odd = self.odd_objects()
         for each in odd[:_NAMED]:
             self.warn(each.sentence)
@@ -128,7 +127,7 @@ class Task(Generic[OptionsT]):
         """Keep credentials, in every form, out of all that the task shows. May be called from threads.
 
         Not for the secrets of workloads: Ansible replaces masked values in all texts, names and statuses. They are
-        masked where a text of their workload is shown (redaction.py).
+        masked where a string of their workload is shown (redaction.py).
         """
         shown = {text for value in values for text in (value, printable(value))}
         if new := {form for value in shown for form in forms_of(value)} - self.masked:
@@ -140,12 +139,15 @@ class Task(Generic[OptionsT]):
 class ModuleSpec(Generic[OptionsT]):
     """A module: its options, the constraints between them, and the function that performs a task.
 
-    The module and the action plugin of the same name share it.
+    The module and the action plugin of the same name share it. ``advisers``: see Task. ``report`` names the report that
+    gpuctl_show makes of a result with rows (plugin_utils/reports.py); without one, it shows what was done to each row.
     """
 
     options: type[OptionsT]
     run: Callable[[Task[OptionsT]], dict[str, Any]]
     constraints: Mapping[str, Any] = field(default_factory=dict)
+    advisers: Callable[[], Sequence[Callable[[Any], Any]]] = tuple
+    report: str | None = None
 
     def arguments(self) -> dict[str, Any]:
         """For AnsibleModule and ArgumentSpecValidator: all options, with those of the connection."""
@@ -156,6 +158,8 @@ def shown_options(params: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as a result may return them."""
     shown = shown_params(params)
     if shown.get("definition") is not None:
+        from .manifest.secrets import shown_definition  # Here: few modules take manifests.
+
         shown["definition"] = shown_definition(shown["definition"])
     return shown
 
@@ -167,7 +171,7 @@ def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     """
     task.mask(connection_secrets(task.params, task.environ))
     result: dict[str, Any] = printable_data(worded_result(_result(task, spec), task.names))
-    return result
+    return {**result, "report": spec.report} if spec.report and "results" in result else result
 
 
 def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
@@ -176,7 +180,8 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     try:
         with _infrequent_gc():
             try:
-                use_catalog(profiles_of_file(task.environ))
+                use_profiles_of(task.environ)
+                task.advisers = spec.advisers
                 return spec.run(task)
             finally:
                 task.warn_of_odd_objects()
@@ -201,15 +206,17 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
         raise
 
 
-def profiles_of_file(environ: Mapping[str, str]) -> Catalog | None:
-    """The profiles of accelerators with those of the administrator's file, if there is one. Raises ManifestErrors."""
-    file = environ.get(ACCELERATORS_FILE)
-    if not file:
-        return None
-    try:
-        return built_in_catalog().with_profiles(load_profiles_file(file))
-    except ProfileError as problem:
-        raise TaskFailed(f"{file}: accelerator {problem.name}: {problem}. Correct it.") from None
+def use_profiles_of(environ: Mapping[str, str]) -> None:
+    """Let the task know the accelerators of the administrator's file, if there is one. Raises ManifestErrors."""
+    use_catalog(None)
+    if file := environ.get(ACCELERATORS_FILE):
+        from .accelerators.catalog import ProfileError, built_in_catalog  # Here: few administrators have such a file.
+        from .manifest.load import load_profiles_file
+
+        try:
+            use_catalog(built_in_catalog().with_profiles(load_profiles_file(file)))
+        except ProfileError as problem:
+            raise TaskFailed(f"{file}: accelerator {problem.name}: {problem}. Correct it.") from None
 
 
 def _unusable_options(params: Mapping[str, Any]) -> Iterator[str]:
@@ -227,7 +234,7 @@ def _unusable_text(text: str) -> str | None:
 
 
 def _shown(text: str, task: Task[Any]) -> str:
-    """A text of unknown origin without what is, or looks like, a secret."""
+    """A string of unknown origin without what is, or looks like, a secret."""
     return mask_forms(str(redact(text, task.definition_secrets)))
 
 

@@ -4,7 +4,8 @@
 The same task may come from a playbook of this collection, a survey of AWX, a role or a playbook of the user, and its
 option ``takeover`` is ``gpuctl_takeover``, ``jobs_takeover`` or ``takeover`` there. Texts mark what they name as
 Ansible's documentation does, ``O(takeover)``, ``O(takeover=true)`` or ``M(gpuctl_pool,gpuctl_quota)``, and task.py
-fills in the names at the edge. Pure.
+fills in the names at the edge. What is done with another module, ``M(gpuctl_workspace namespace=a)``, is a command to
+type where there is a playbook for it. Pure.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from typing import Any
 WORDING = "GPUCTL_WORDING"
 
 _MARK = re.compile(r"\b[OM]\(([a-z_]+(?:,[a-z_]+)*)(?:=([^()\s]+))?\)")
+_CALL = re.compile(r"\bM\(([a-z_]+)((?: [a-z_.]+=[^()\s]+)+)\)")
 _PROSE = ("error", "hint", "problem", "reason")
 _ROW = "fit"  # a row within a row
 # Ours, too. A message elsewhere, such as that of an event, is what others have written.
 _FAILED_NODES, _MESSAGE = "failed_nodes", "message"
 
 Names = Mapping[str, str]
-"""The words for what a text marks: ``takeover`` the name of that option, ``takeover=`` how to set it, with {} for the
-value, ``state=paused`` what sets it to this value, ``gpuctl_job_info`` what is used in place of that module."""
+"""The words for what messages mark: ``takeover`` the name of that option, ``takeover=`` how to set it, with {} for the
+value, ``state=paused`` what sets it to this value, ``gpuctl_job_info`` what is used in place of that module,
+``gpuctl_workspace `` the command in its place without options, ``gpuctl_workspace.namespace=`` how to set one there."""
 
 
 def worded(text: str, names: Callable[[], Names] = dict) -> str:
@@ -37,7 +40,15 @@ def worded(text: str, names: Callable[[], Names] = dict) -> str:
         begins = found.startswith("the ") and text[: mark.start()].endswith((". ", "? ", ".\n"))
         return f"T{found[1:]}" if begins else found
 
-    return _MARK.sub(name, text)
+    return _MARK.sub(name, _CALL.sub(lambda mark: _call(mark[1], mark[2].split(), names()), text))
+
+
+def _call(module: str, options: list[str], names: Names) -> str:
+    pairs = (option.partition("=") for option in options)
+    settings = [names.get(f"{module}.{key}=", f"{key}={{}}").replace("{}", value) for key, _equals, value in pairs]
+    if command := names.get(f"{module} "):
+        return " ".join([command, *settings])
+    return f"{names.get(module, module)} ({', '.join(settings)})"
 
 
 def _name(name: str, value: str | None, names: Names) -> str:
@@ -66,7 +77,8 @@ def _worded_value(key: str, value: Any, names: Callable[[], Names]) -> Any:
 def _is_marked(row: Any) -> bool:
     if not isinstance(row, Mapping):
         return False
-    return any(_MARK.search(str(row.get(key) or "")) for key in _PROSE) or _is_marked(row.get(_ROW))
+    texts = (str(row.get(key) or "") for key in _PROSE)
+    return any(_MARK.search(text) or _CALL.search(text) for text in texts) or _is_marked(row.get(_ROW))
 
 
 def _worded_row(row: Mapping[str, Any], names: Callable[[], Names]) -> dict[str, Any]:

@@ -155,7 +155,7 @@ msg:
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.copy.copy import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.copy.copy import MODULE
 
 
 def main() -> None:

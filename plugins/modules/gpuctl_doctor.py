@@ -12,12 +12,12 @@ short_description: Find what is wrong with a cluster, and what to do about it
 version_added: 1.1.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Reads a cluster, and checks what jobs and this collection need of it. Prints what is wrong as text, with a remedy for each
+  - Reads a cluster, and checks what jobs and this collection need of it. Prints what is wrong as text, with a hint for each
     problem, and returns it as data.
   - The checks are about the versions of Kubernetes, the permissions of the levels of M(runwhere.gpuctl.gpuctl_rbac), clocks, the
     nodes, device plugins, unhealthy devices, drivers, partitions, runtime classes, exporters of metrics, Kueue and Volcano where
-    something asks for them, the metrics APIs, autoscalers of services, Prometheus, storage classes, the PriorityClasses of jobs, and
-    what was deleted or replaced only in part.
+    something asks for them, trainings on several nodes without a queue, the metrics APIs, autoscalers of services, Prometheus,
+    storage classes, the PriorityClasses of jobs, and what was deleted or replaced only in part.
   - The metric that a service scales by is followed on its way to the autoscaler. If its API is available, lists the metric, and
     has no value of the pods, or does not list it, Prometheus is asked whether it has one.
   - An error keeps jobs from running, a warning is about something else that does not work.
@@ -118,7 +118,7 @@ msg:
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.doctor.doctor import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.doctor.doctor import MODULE
 
 
 def main() -> None:

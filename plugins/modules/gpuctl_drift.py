@@ -29,6 +29,7 @@ seealso:
     description: A guide to drift.
 extends_documentation_fragment:
   - runwhere.gpuctl.drift
+  - runwhere.gpuctl.manifests.directory
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.connection.namespaces
@@ -39,7 +40,7 @@ extends_documentation_fragment:
 
 EXAMPLES = r"""
 ---
-- name: Undo what somebody has scaled by hand
+- name: Undo a manual change of the number of replicas
   runwhere.gpuctl.gpuctl_drift:
     src: cluster/
     take_back:
@@ -63,11 +64,11 @@ msg:
   description: A summary, or the errors.
   returned: always
   type: str
-  sample: 1 field taken back
+  sample: 1 field restored
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.drift.take_back import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.drift.take_back import MODULE
 
 
 def main() -> None:

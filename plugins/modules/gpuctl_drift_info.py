@@ -40,6 +40,7 @@ seealso:
     description: A guide to drift.
 extends_documentation_fragment:
   - runwhere.gpuctl.drift
+  - runwhere.gpuctl.manifests.directory
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.connection.namespaces
@@ -91,13 +92,13 @@ results:
       sample: spec.template.spec.containers[main].image
     change:
       description:
-        - V(missing) is a declared object that is not there. V(changed) is a field with another value, V(removed) one that is not set.
+        - V(missing) is a declared object that does not exist. V(changed) is a field with another value, V(removed) one that is not set.
         - V(undeclared) is an object or a field of this collection that is not declared any more. V(added) is what others have added.
       type: str
     level:
       description:
         - V(error) is what applying the directory would change, V(warning) what it would leave as it is.
-        - V(info) is no drift. It is what a controller has set, or a job that somebody else has submitted.
+        - V(info) is no drift. It is what a controller has set, or a job that another user submitted.
       type: str
     declared:
       description: The declared value. V(none) if there is none.
@@ -156,10 +157,15 @@ msg:
   returned: always
   type: str
   sample: "3 differences in 2 objects: 2 changed, 1 missing."
+report:
+  description: The name of the report that M(runwhere.gpuctl.gpuctl_show) makes of this result.
+  returned: if the manifests could be read, also on failure
+  type: str
+  sample: drift
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.drift.drift_info import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.drift.drift_info import MODULE
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ description:
     preemption and PodDisruptionBudgets. Quotas and LimitRanges of the namespace count as well, and what policies
     (M(runwhere.gpuctl.gpuctl_policy)) and Pod Security levels forbid.
   - The jobs of a task are judged together. Those of a higher priority come first, and each finds what the ones before it leave.
-  - A job that exists already is judged as if it were submitted anew, without the pods that it has.
+  - A job that exists already is judged as if it were submitted again, without its current pods.
   - What cannot be judged makes the answer V(unknown), with the reason. This applies to other schedulers and queues, to what
     the account may not read, and to jobs whose answer depends on which of several nodes the scheduler chooses. Whether the images,
     secrets and paths of a job exist is not judged.
@@ -42,11 +42,6 @@ options:
       - The manifests as a dictionary, a list of dictionaries, or YAML text with one or more documents.
       - Exactly one of O(src) and O(definition) is required.
     type: raw
-  namespace:
-    description:
-      - Namespace of jobs whose manifest does not specify one. The default is that of E(GPUCTL_NAMESPACE), else that of the
-        kubeconfig's context, else V(default).
-    type: str
   policy:
     description:
       - File with a manifest of kind C(policy), as for M(runwhere.gpuctl.gpuctl_job). Without this option, the environment variable
@@ -64,6 +59,7 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.manifests.job_namespace
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
@@ -119,7 +115,7 @@ results:
         - V(after_nodes) means that it needs nodes that are cordoned or not ready at the moment.
         - V(after_quota) means that other pods of the namespace use the quota that it needs.
         - V(never) means that no node is large enough or meets its conditions, or that its quota is too small, whatever else runs.
-        - V(unknown) means that it cannot be told, see RV(results[].unknown).
+        - V(unknown) means that it cannot be determined, see RV(results[].unknown).
       type: str
       sample: after_jobs
     reason:
@@ -229,7 +225,7 @@ results:
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.fit_info import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_info import MODULE
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ description:
     time, according to Prometheus.
   - What is not known counts as use. A job whose utilization is known for less than 90 percent of the time is not idle, nor is one
     whose containers were started later.
-  - A notebook is idle only if nobody works in it either. Jupyter is asked for its last activity, open connections and busy kernels,
+  - A notebook is idle only if it is not in use either. Jupyter is asked for its last activity, open connections and busy kernels,
     through the API server. A notebook that does not answer is not idle.
   - With O(action=annotate) or O(action=pause), an idle job is warned of first. It gets the annotation C(runwhere.ai/idle-warned-at) with the time, and an
     event. The annotation is removed once the job is no longer idle.
@@ -114,7 +114,7 @@ results:
     - C(reason) says why a job counts as idle or not. C(utilization) is the highest of any of its accelerators, and C(coverage) the share of the time for
       which it is known.
     - C(idle_for) and C(below) are the limits of the job, and C(set_by) is the policy that has set one of them.
-    - C(action) is V(warn), V(clear) for a warning that was taken back, V(pause) or V(none).
+    - C(action) is V(warn), V(clear) for a warning that was withdrawn, V(pause) or V(none).
   returned: success
   type: list
   elements: dict
@@ -139,10 +139,15 @@ msg:
   returned: success
   type: str
   sample: 1 idle job with 1 accelerator, 1 warned of
+report:
+  description: The name of the report that M(runwhere.gpuctl.gpuctl_show) makes of this result.
+  returned: success
+  type: str
+  sample: idle_jobs
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.idle.idle_jobs import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.idle.idle_jobs import MODULE
 
 
 def main() -> None:

@@ -119,7 +119,7 @@ options:
       - Before a training is replaced, the ConfigMap records that as well, so that the next task creates it if this one is
         interrupted. If the API server does not answer, nothing is deleted.
       - Without permission to write this ConfigMap, the module prints a warning and runs the training.
-      - Everybody who may write this ConfigMap can write entries. A live Job always counts more than its entry. Once the Job is
+      - Every account that can write this ConfigMap can write entries. A live Job always counts more than its entry. Once the Job is
         gone, nothing proves the entry, and RV(results[].reason) says which field manager wrote it. If that is not this
         collection, the training is not run, its status is V(none), and the module prints a warning.
     type: str
@@ -130,7 +130,7 @@ options:
       - File with a manifest of kind C(policy), which says what the authors of manifests may do. The file is on the host that runs
         the module.
       - Without this option, the environment variable E(GPUCTL_POLICY) names the file. The roles, playbooks and AWX templates of
-        this collection set neither, so that the administrator decides where the policy is from, and not whoever starts a job.
+        this collection set neither, so that the administrator decides where the policy is from, and not the user who starts a job.
       - Without a policy, manifests may mount all paths of their nodes except system paths, such as V(/etc) and V(/var/lib).
       - It only applies to O(state=present) with a manifest.
     type: path
@@ -198,12 +198,34 @@ options:
     type: bool
     default: false
     version_added: 1.1.0
+  refuse_mistakes:
+    description:
+      - Whether three mistakes that are never intended are errors instead of warnings. The task then reports all of them before it
+        writes anything, also in check mode. With O(continue_on_error), only the jobs with such mistakes fail.
+      - These are an amount of memory, shared memory or GPU memory below 1Mi, such as V(128), which is 128 bytes, a pool
+        that is not declared and has no nodes, and a GPU type that no node of the pool has.
+      - Everything else that O(strict) names stays a warning, unless that is set, too. What O(strict) does not check is not
+        checked here either, such as nodes with O(wait_for_nodes).
+      - The playbooks C(submit) and C(submit_training) set V(true), unless C(gpuctl_strict) is V(false). The role
+        P(runwhere.gpuctl.jobs#role) and the playbook C(provision) do not, because they have written pools and quotas before they
+        come to the jobs, and the nodes of a directory may come later. The playbook C(plan) shows the mistakes before.
+    type: bool
+    default: false
+    version_added: 1.1.0
+  predict:
+    description:
+      - Whether to look, without check mode too, whether the jobs will run and which jobs they preempt. RV(results[].fit) is from before the
+        first write. Check mode always looks.
+      - This costs about ten requests, for all jobs together. A prediction that fails is a warning.
+    type: bool
+    default: false
+    version_added: 1.1.0
   force:
     description:
       - Whether to delete pods immediately, without a grace period. Applies to O(state=absent), to recreated jobs and to
         restarted trainings.
       - This includes pods that are already terminating, also those of a job that was deleted before. If a node is lost, its
-        pods terminate until somebody deletes them in this way. O(state=restarted) also deletes the pods of services and
+        pods terminate until they are deleted in this way. O(state=restarted) also deletes the pods of services and
         notebooks that are terminating, or on nodes that are not ready.
       - The processes of pods on a lost node may still be running. Make sure that the node is off if they write files that the
         new pods use.
@@ -211,18 +233,18 @@ options:
     default: false
   takeover:
     description:
-      - Whether to change a job that somebody else submitted. Otherwise the task fails and names who did, and nothing is
+      - Whether to change a job that another user submitted. Otherwise the task fails and names who did, and nothing is
         changed.
       - The annotation C(runwhere.ai/submitted-by) of the workload records who submitted a job. Two tasks have the same
-        submitter if AWX runs both for the same user. Outside of AWX, the API server tells which Kubernetes user a task has,
-        so that everybody who uses a service account counts as one submitter. A server before Kubernetes 1.28 does not tell.
+        submitter if AWX runs both for the same user. Outside of AWX, the API server says which Kubernetes user a task has,
+        so that all users of a service account count as one submitter. A server before Kubernetes 1.28 does not say it.
         Then the user and the host that run Ansible are compared.
       - With O(state=present), the job belongs to the submitter of the task afterwards. All other states leave it to whom it
         belongs.
-      - Jobs without the annotation, such as those of version 1.0.0, belong to nobody. Their next change with O(state=present)
+      - Jobs without the annotation, such as those of version 1.0.0, have no owner. Their next change with O(state=present)
         records the submitter.
       - Unchanged jobs are not affected.
-      - The annotation protects from accidents. Whoever may write the workload can also change the annotation.
+      - The annotation protects from accidents only. An account that can write the workload can also change the annotation.
     type: bool
     default: false
     version_added: 1.1.0
@@ -235,7 +257,7 @@ options:
         exhausted quota, a missing pool or GPU type, more GPUs than any node has, C(CrashLoopBackOff), a failed training, and a
         job that was paused or deleted in the meantime. For a failed container, the message and RV(results[].log) contain the
         last lines of its log.
-      - What somebody may be about to create, such as a missing Secret or PersistentVolumeClaim, is waited for for 30 seconds.
+      - The module waits 30 seconds for what a user may be about to create, such as a missing Secret or PersistentVolumeClaim.
       - If other jobs use the GPUs, the module keeps waiting.
       - If one job fails, the module stops waiting for all jobs, unless O(continue_on_error) is set.
       - When O(wait_timeout) expires, the task fails and reports the status and the reason of each job that is not ready.
@@ -343,10 +365,9 @@ EXAMPLES = r"""
     namespace: team-a
     replicas: 4
 
-- name: Wait until a training that somebody has submitted succeeds
+- name: Wait until a training that was submitted before succeeds
   runwhere.gpuctl.gpuctl_job:
-    name: qwen2-7b-sft
-    namespace: team-a
+    name: bert
     wait: true
     wait_for: complete
     wait_timeout: 43200
@@ -430,7 +451,7 @@ results:
         - Why the job is not running, or why a training was left unchanged. V(none) if the job is running, or if it was changed
           without O(wait).
       type: str
-      sample: "pod qwen2-7b-sft-x7k2p cannot be scheduled: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
+      sample: "pod qwen2-7b-sft-x7k2p cannot be scheduled. The scheduler says: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
     ready:
       description: Number of ready pods and number of desired pods. V(none) if the job has no workload.
       type: str
@@ -440,13 +461,35 @@ results:
       type: list
       elements: str
       sample: ["Traceback (most recent call last):", "FileNotFoundError: /datasets/sft.json"]
+    pods_wanted:
+      description: Number of pods of the job. V(none) if a job to delete was not found, as the following four.
+      type: int
+      version_added: 1.1.0
+    gpu:
+      description: Number of GPUs of each pod.
+      type: int
+      version_added: 1.1.0
+    gpu_share:
+      description: Memory of a shared GPU that each pod requests.
+      type: str
+      version_added: 1.1.0
+    accelerators:
+      description: What each pod requests of accelerators, as in the results of M(runwhere.gpuctl.gpuctl_job_info).
+      type: list
+      elements: dict
+      version_added: 1.1.0
+    sweep:
+      description: Name of the sweep, for a training of a matrix.
+      type: str
+      version_added: 1.1.0
     released_gpus:
       description: Number of GPUs that pausing the job released.
       type: int
     fit:
       description:
-        - In check mode, whether the job would run now, and what it would wait for otherwise, as an entry of RV(results) of
-          M(runwhere.gpuctl.gpuctl_fit_info). V(none) for a job that would start no pods, and without check mode.
+        - In check mode and with O(predict), whether the job would run now, which jobs it would preempt, and what it would wait for
+          otherwise, as an entry of RV(results) of M(runwhere.gpuctl.gpuctl_fit_info). V(none) for a job that would start no pods, and in
+          all other cases.
         - Pools and quotas are those of the cluster, also if manifests of the task are about to change them.
       type: dict
       version_added: 1.1.0
@@ -494,7 +537,10 @@ msg:
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advised import advised
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
+
+MODULE = advised(JOB)
 
 
 def main() -> None:

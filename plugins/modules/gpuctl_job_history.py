@@ -18,7 +18,7 @@ description:
     end of each training that it is the first to see. What happens while no task looks is only recorded if this module runs
     regularly, for example every ten minutes from AWX or cron. That is pods that are preempted, moved or restarted, and the end of
     trainings whose Jobs Kubernetes removes a day later.
-  - What nobody has seen is said to be not known. The GPU-hours of a pod that disappeared between two runs of this module count
+  - What was not observed is reported as not known. The GPU-hours of a pod that disappeared between two runs of this module count
     until it was last seen.
   - Of a failed training, the last 20 lines of its log are kept, with secrets masked as in M(runwhere.gpuctl.gpuctl_job_log).
   - A ConfigMap that is half full hands its older half on to another one, before that is removed from it. Nothing is lost to a
@@ -40,7 +40,7 @@ options:
     type: int
     default: 16
   logs:
-    description: Whether to keep the last lines of failed trainings. They are data of the job; whoever may read ConfigMaps sees them.
+    description: Whether to keep the last lines of failed trainings. They are data of the job; every account that can read ConfigMaps sees them.
     type: bool
     default: true
 seealso:
@@ -84,10 +84,10 @@ results:
       description: Runs in its history by now.
       type: int
     new_runs:
-      description: Runs that nobody had recorded, such as those that version 1.0 submitted.
+      description: Runs that were not recorded before, such as those that version 1.0 submitted.
       type: int
     new_ends:
-      description: Runs whose end nobody had recorded.
+      description: Runs whose end was not recorded before.
       type: int
     removed_runs:
       description: Runs that were removed because they ended more than O(keep_days) ago.
@@ -102,10 +102,15 @@ msg:
   returned: always
   type: str
   sample: "3 namespaces: 0 new runs, 2 new ends"
+report:
+  description: The name of the report that M(runwhere.gpuctl.gpuctl_show) makes of this result.
+  returned: always, once the cluster was read
+  type: str
+  sample: recorded_runs
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_history import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.job_history import MODULE
 
 
 def main() -> None:

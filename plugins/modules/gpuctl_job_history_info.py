@@ -17,8 +17,8 @@ description:
     is live.
   - Sends a paginated list request for histories, ledgers, each kind of workload, and pods, or one for each namespace in
     O(namespaces).
-  - What is not known is V(none). A run that is gone, and that nobody saw ending, has the result V(Unknown).
-  - Whoever may write ConfigMaps in a namespace can write its history. It is a record, not evidence.
+  - What is not known is V(none). A run that is gone, and whose end was not observed, has the result V(Unknown).
+  - Every account that can write ConfigMaps in a namespace can write its history. It is a record, not evidence.
 options:
   name:
     description: Name of a job or of a sweep.
@@ -36,14 +36,6 @@ options:
     type: list
     elements: str
     aliases: [namespace]
-  all_namespaces:
-    description:
-      - Without O(namespaces), whether to look at all namespaces. V(false) stands for the one in which M(runwhere.gpuctl.gpuctl_job) would
-        act, that of E(GPUCTL_NAMESPACE), else of the kubeconfig's context, else V(default).
-      - An account that may not list the jobs of the whole cluster gets those of that namespace in any case, with a warning.
-    type: bool
-    default: true
-    version_added: 1.1.0
   pool:
     description: Return only runs in this pool. V(default) stands for the nodes without a pool.
     type: str
@@ -75,6 +67,7 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.connection.all_namespaces
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
@@ -98,6 +91,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+namespace:
+  description: The namespace that O(all_namespaces=false) stands for; null if others were asked for.
+  returned: success
+  type: str
+  sample: team-a
 total:
   description: Number of the runs, those beyond O(limit) included.
   returned: success
@@ -202,10 +200,15 @@ results:
       gpu_hours: 28.0
       gpu_hours_exact: true
       log: ["RuntimeError: CUDA error: out of memory"]
+report:
+  description: The name of the report that M(runwhere.gpuctl.gpuctl_show) makes of this result.
+  returned: success
+  type: str
+  sample: history
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_history_info import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.job_history_info import MODULE
 
 
 def main() -> None:

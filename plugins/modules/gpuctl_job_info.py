@@ -41,14 +41,6 @@ options:
     type: list
     elements: str
     aliases: [namespace]
-  all_namespaces:
-    description:
-      - Without O(namespaces), whether to look at all namespaces. V(false) stands for the one in which M(runwhere.gpuctl.gpuctl_job) would
-        act, that of E(GPUCTL_NAMESPACE), else of the kubeconfig's context, else V(default).
-      - An account that may not list the jobs of the whole cluster gets those of that namespace in any case, with a warning.
-    type: bool
-    default: true
-    version_added: 1.1.0
   sweep:
     description: Return only the trainings of this sweep, which are those of one C(matrix).
     type: str
@@ -93,6 +85,7 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.connection.all_namespaces
   - runwhere.gpuctl.prometheus
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
@@ -158,7 +151,7 @@ results:
         - One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and V(Failed).
         - V(Pending) is also a training that waits in a queue. RV(results[].reason) says in which, since when, and for what.
         - V(Partially Running) is a training, or a service, of which some pods are ready and others are not.
-        - V(Unknown) is a workload that cannot be read. RV(results[].reason) says what is odd about it, and what to do. All other
+        - V(Unknown) is a workload that cannot be read. RV(results[].reason) says what is malformed, and what to do. All other
           values are V(none) then. It does not affect other jobs.
       type: str
     reason:
@@ -255,7 +248,7 @@ results:
     submitted_by:
       description:
         - Who submitted the job, as its annotation C(runwhere.ai/submitted-by) says. V(none) for jobs of version 1.0.0.
-        - Whoever may write the workload can change the annotation.
+        - An account that can write the workload can change the annotation.
       type: str
       sample: Kubernetes user anna@example.com (anna on login-1)
       version_added: 1.1.0
@@ -351,7 +344,7 @@ pods:
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_info import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs.job_info import MODULE
 
 
 def main() -> None:

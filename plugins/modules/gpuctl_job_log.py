@@ -250,10 +250,16 @@ msg:
   returned: success
   type: str
   sample: 200 lines of 2 pods
+report:
+  description: The name of the report that M(runwhere.gpuctl.gpuctl_show) makes of this result.
+  returned: when a matching pod was found
+  type: str
+  sample: logs
+  version_added: 1.1.0
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow.follow_log import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.follow.follow_log import MODULE
 
 
 def main() -> None:

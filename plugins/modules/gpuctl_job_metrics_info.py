@@ -15,7 +15,7 @@ description:
   - Returns curves of a job over a range of time, with their averages and peaks, and says how much of the range they cover.
   - Works with the exporters of all vendors that the profiles of accelerators know, whatever labels Prometheus gives their series, and with the
     recorded series of the role P(runwhere.gpuctl.monitoring#role) where they exist. Every metric has one unit.
-  - A job that was created anew under the same name is another job. The range is limited to the life of the one that exists.
+  - A job that was created again under the same name is another job. The range is limited to the life of the one that exists.
     Of a job that does not exist any more, Prometheus may still know the pods.
   - Fails if there is no metric at all, and says why. What is missing of several metrics is in RV(missing).
   - Requires permission to list jobs, deployments, statefulsets and pods in the namespace, and without O(prometheus_url) to pass requests on
@@ -178,7 +178,7 @@ partial:
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.metrics.job_metrics import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.metrics.job_metrics import MODULE
 
 
 def main() -> None:

@@ -141,7 +141,7 @@ problems:
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.monitoring.monitoring_info import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.monitoring.monitoring_info import MODULE
 
 
 def main() -> None:

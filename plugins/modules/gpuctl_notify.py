@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: gpuctl_notify
-short_description: Notify somebody of an event
+short_description: Send a notification about an event
 version_added: 1.1.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
@@ -61,7 +61,7 @@ options:
     description: Port of the SMTP server. The default is 587 with STARTTLS, 465 with TLS, and 25 without.
     type: int
   mail_security:
-    description: How the connection to the SMTP server is encrypted.
+    description: How the connection to the SMTP server is encrypted. V(none) is refused with O(mail_password), unless the server is this host.
     type: str
     choices: [starttls, tls, none]
     default: starttls
@@ -86,7 +86,7 @@ options:
     type: bool
     default: true
   timeout:
-    description: Seconds to wait for the server.
+    description: Seconds that each attempt may take, until the last byte of the answer.
     type: int
     default: 10
   retries:
@@ -135,7 +135,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 service:
-  description: Who was told.
+  description: The service that received the notification.
   returned: always
   type: str
   sample: slack

@@ -24,24 +24,6 @@ description:
   - Changes nothing. It sends lists and dry runs, which need the permissions of the level V(administer) of
     M(runwhere.gpuctl.gpuctl_rbac). With less, what the server could not validate is among RV(notes).
 options:
-  src:
-    description:
-      - Manifest files, directories or globs. Directories are searched recursively for C(*.yaml) and C(*.yml) files.
-    type: list
-    elements: path
-    required: true
-  policies:
-    description: Files with a manifest of kind C(policy) each, as for M(runwhere.gpuctl.gpuctl_policy).
-    type: list
-    elements: path
-  node_labels:
-    description: Labels of nodes, by the names of the nodes, as for the role C(runwhere.gpuctl.node_labels).
-    type: dict
-  namespace:
-    description:
-      - Namespace of jobs whose manifest does not specify one. The default is that of E(GPUCTL_NAMESPACE), else that of the
-        kubeconfig's context, else V(default).
-    type: str
   force:
     description: Whether pools take nodes from other pools, and labels of nodes replace other values.
     type: bool
@@ -75,11 +57,11 @@ options:
     type: bool
     default: false
   takeover:
-    description: Whether jobs that somebody else has submitted may be changed.
+    description: Whether jobs that another user submitted may be changed.
     type: bool
     default: false
   force_conflicts:
-    description: Whether fields that somebody else has changed are overwritten.
+    description: Whether fields that another client has changed are overwritten.
     type: bool
     default: false
   wait_for_nodes:
@@ -90,10 +72,6 @@ options:
     description:
       - A plan to compare with, as RV(plan) returns it, or the path of a file with the result of this module as JSON.
     type: raw
-  concurrency:
-    description: Maximum number of requests to send at the same time.
-    type: int
-    default: 10
 seealso:
   - module: runwhere.gpuctl.gpuctl_fit_info
     description: Whether jobs would run.
@@ -101,7 +79,10 @@ seealso:
     description: Plans.
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.manifests.directory
+  - runwhere.gpuctl.manifests.job_namespace
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
@@ -275,10 +256,15 @@ msg:
   returned: always
   type: str
   sample: "12 changes: 3 to create, 9 to update in place; 2 jobs restart."
+report:
+  description: The name of the report that M(runwhere.gpuctl.gpuctl_show) makes of this result.
+  returned: success
+  type: str
+  sample: plan
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster_plan.plan_info import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.plan.plan_info import MODULE
 
 
 def main() -> None:

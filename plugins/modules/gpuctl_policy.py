@@ -12,9 +12,9 @@ short_description: Make the API server enforce what teams may do with GPUs
 version_added: 1.1.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
-  - Turns a manifest of kind C(policy) into ValidatingAdmissionPolicies, by which the API server refuses what a team may not do, whoever
-    asks and with whatever program. It limits pools, GPU types, priorities and numbers of GPUs, paths of nodes, privileges, images,
-    service accounts, pull secrets and types of Services, and who may set the labels C(runwhere.ai/).
+  - Turns a manifest of kind C(policy) into ValidatingAdmissionPolicies, by which the API server refuses what a team may not do,
+    from any client. It limits pools, GPU types, priorities and numbers of GPUs, paths of nodes, privileges, images,
+    service accounts, pull secrets and types of Services, and the accounts that can set the labels C(runwhere.ai/).
   - In the namespaces of teams, it also sets the Pod Security level, a NetworkPolicy and a ResourceQuota, where the policy says so.
   - The policy applies to the namespaces of its teams, and to no others.
   - Numbers of GPUs that Kubernetes could not count, such as those of two pools with the same accelerators, are refused.

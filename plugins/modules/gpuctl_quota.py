@@ -211,7 +211,7 @@ results:
       type: dict
       contains: *use
     pod_security:
-      description: Pod Security Standard that the namespace enforces, whoever has set it. V(none) if it has no label.
+      description: Pod Security Standard that the namespace enforces, set by this module or not. V(none) if it has no label.
       type: str
       sample: baseline
       version_added: 1.1.0

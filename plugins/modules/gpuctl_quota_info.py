@@ -131,8 +131,8 @@ results:
       version_added: 1.1.0
     pod_security:
       description:
-        - Pod Security Standard that the namespace enforces, whoever has set it. V(none) if it has no label, or if the account may
-          not read namespaces.
+        - Pod Security Standard that the namespace enforces, set by this collection or not. V(none) if it has no label, or if the
+          account has no permission to read namespaces.
       type: str
       sample: baseline
       version_added: 1.1.0

@@ -29,7 +29,7 @@ description:
   - Kubernetes only allows you to grant permissions that you have. An account with the level V(administer) can grant all levels,
     but not write the ClusterRoles. Run this module as a cluster administrator first, with O(level=administer), which writes
     those of all levels, and again after an upgrade of the collection.
-  - Whoever creates pods in a namespace can run them as any service account of that namespace. The task fails if an account
+  - An account that can create pods in a namespace can run them as any service account of that namespace. The task fails if an account
     could submit jobs where the account of another level, or of other namespaces, is. Keep accounts in C(gpuctl-system).
   - With O(level=submit) and O(level=administer), the module also creates the PriorityClasses of jobs, and recreates those
     whose values are wrong. Pods that exist keep their priority.

@@ -16,7 +16,7 @@ description:
     text, whichever callback plugin is in use. What failed and what changed comes first, and errors with the same text are shown once.
   - The text fits the terminal, or 80 columns if there is none.
   - Fails if the task has failed. The playbooks of this collection run a task with C(failed_when=false) and then show it, so that
-    an error is printed once.
+    an error is printed once. Its message has the errors, for AWX, ansible-runner and other callback plugins.
 options:
   result:
     description: What the task has registered.
@@ -32,11 +32,12 @@ options:
     default: false
   output:
     description:
-      - File on the controller to also write the result to, for the results of M(runwhere.gpuctl.gpuctl_usage_info) and
-        M(runwhere.gpuctl.gpuctl_job_history_info), and for what the playbook C(describe) shows, as a page. Those of
-        M(runwhere.gpuctl.gpuctl_drift_info) are written as a page, or as data to a name that ends with C(.json).
-      - A name that ends with C(.csv) is a table for spreadsheets, in UTF-8. Cells that a spreadsheet would take for a formula begin
-        with a quote. One that ends with C(.html) is a page that loads nothing, for screens of any size.
+      - File on the controller to also write the result to, for results that name a report, and for what the playbook C(describe) shows.
+      - A name that ends with C(.html) is a page that loads nothing, for screens of any size.
+      - One that ends with C(.csv) is a table for spreadsheets, in UTF-8, for the results of M(runwhere.gpuctl.gpuctl_usage_info) and
+        M(runwhere.gpuctl.gpuctl_job_history_info). Cells that a spreadsheet would take for a formula begin with a quote.
+      - One that ends with C(.json) is data, for the results of M(runwhere.gpuctl.gpuctl_plan_info) and
+        M(runwhere.gpuctl.gpuctl_drift_info).
       - The file is replaced if its content differs. Its directory must exist.
     type: path
 seealso:
@@ -80,8 +81,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 msg:
-  description: The error of the task, or the number of errors.
+  description: The error of the task, or the errors of its rows, one a line.
   returned: failure
   type: str
+  sample: "job sft in namespace team-a: quota teams-team-a of the namespace is exhausted."
+short_msg:
+  description: The number of errors, which the callback plugin P(runwhere.gpuctl.plain#callback) shows below the table that has them.
+  returned: if rows of the task have failed
+  type: str
   sample: 3 of 60 failed.
+all:
+  description: Whether all rows and errors are shown.
+  returned: if O(all=true)
+  type: bool
 """

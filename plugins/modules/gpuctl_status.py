@@ -17,7 +17,7 @@ description:
     ready pods, kind, restarts and URL, in this order, and then names are cut.
   - Of many jobs, those that are not running are shown first, and the others are counted. Trainings of one matrix share a row,
     and jobs that wait for the same reason share its text.
-  - Fails if the namespace, pool or job that an option names does not exist.
+  - Fails if the namespace, pool, node, GPU type or job that an option names does not exist.
   - Requires permission to list jobs, deployments, statefulsets and pods. What else cannot be read is not shown, and the text
     says why. With the level V(submit) of M(runwhere.gpuctl.gpuctl_rbac), for example, the GPUs of nodes and pools are shown, but
     not how many of them are in use.
@@ -32,10 +32,26 @@ options:
   pool:
     description: Show only this pool, its nodes and its jobs. V(default) stands for the nodes without a pool.
     type: str
+  nodes:
+    description: Show only these nodes.
+    type: list
+    elements: str
+    version_added: 1.1.0
+  gpu_type:
+    description: Show only nodes with this GPU type, in upper or lower case.
+    type: str
+    version_added: 1.1.0
+  label_keys:
+    description:
+      - Keys of the labels that O(table=nodes) shows, instead of the GPUs. The prefix C(runwhere.ai/) is added to a key without a prefix.
+    type: list
+    elements: str
+    version_added: 1.1.0
   status:
     description:
       - Show only jobs with this status. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded),
         V(Failed) and V(Unknown), case-insensitive.
+      - With O(table=nodes), only nodes with this status, as in M(runwhere.gpuctl.gpuctl_node_info).
     type: str
   namespaces:
     description:
@@ -49,6 +65,11 @@ options:
     description: Whether to show all namespaces, also if the kubeconfig's context names one.
     type: bool
     default: false
+    version_added: 1.1.0
+  table:
+    description: Print only this table. By default, all but V(nodes).
+    type: str
+    choices: [jobs, nodes, pools, quotas]
     version_added: 1.1.0
   pods:
     description: Whether to show the pods of the jobs, with their nodes and IP addresses.
@@ -81,6 +102,11 @@ EXAMPLES = r"""
 - name: Show the jobs of a team, and its quota
   runwhere.gpuctl.gpuctl_status:
     namespaces: [team-a]
+
+- name: Show the nodes of a pool
+  runwhere.gpuctl.gpuctl_status:
+    table: nodes
+    pool: training-pool
 
 - name: Show where the pods of notebooks run
   runwhere.gpuctl.gpuctl_status:
@@ -136,7 +162,7 @@ unreadable:
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.overview import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.overview import MODULE
 
 
 def main() -> None:

@@ -44,8 +44,8 @@ options:
     choices: [job, user, team, pool, sweep, gpu_type]
   namespaces:
     description:
-      - Count only jobs of these namespaces. The default is all namespaces, which requires cluster-wide permissions. Only with them it is
-        known how many hours nobody held. An account without them gets its own namespace, with a warning. That is the one of
+      - Count only jobs of these namespaces. The default is all namespaces, which requires cluster-wide permissions. Only with them, the
+        unallocated hours are known. An account without them gets its own namespace, with a warning. That is the one of
         E(GPUCTL_NAMESPACE), else of the kubeconfig's context, else V(default).
     type: list
     elements: str
@@ -146,10 +146,10 @@ results:
       description: Of these, those with a lower utilization. V(none) if it is not known.
       type: float
     coverage:
-      description: Part of the held hours whose utilization is known, from 0 to 1. V(none) if nobody has measured.
+      description: Part of the held hours whose utilization is known, from 0 to 1. V(none) without measurements.
       type: float
     estimated_hours:
-      description: Of the held hours, those of pods that nobody saw ending. They may have held for longer.
+      description: Of the held hours, those of pods whose end was not observed. They may have held devices for longer.
       type: float
     queued_hours:
       description: Hours that pods waited for a node, times the GPUs, partitions and shares that they waited for.
@@ -193,7 +193,7 @@ capacity_hours:
   type: float
   sample: 5376.0
 unallocated_hours:
-  description: Of these, those that nobody is known to have held.
+  description: Of these, those that no pod is known to have held.
   returned: success
   type: float
   sample: 1290.5
@@ -208,10 +208,15 @@ notes:
   type: list
   elements: str
   sample: []
+report:
+  description: The name of the report that M(runwhere.gpuctl.gpuctl_show) makes of this result.
+  returned: success
+  type: str
+  sample: usage
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.usage.usage_info import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import MODULE
 
 
 def main() -> None:

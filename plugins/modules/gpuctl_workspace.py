@@ -26,9 +26,11 @@ options:
     choices: [present, absent]
     default: present
   namespace:
-    description: Name of the namespace.
+    description:
+      - Name of the namespace. The default is that of the environment variable E(GPUCTL_NAMESPACE), else that of the kubeconfig's
+        context, as with C(kubectl), else V(default).
+      - Required if O(state=absent).
     type: str
-    required: true
   claim:
     description: The claim for data. Jobs on any node can mount it, if its storage class allows that.
     type: dict

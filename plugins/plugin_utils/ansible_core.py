@@ -18,6 +18,7 @@ from ansible import constants as C
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
+from ansible.plugins.callback import CallbackBase
 from ansible.utils.unsafe_proxy import wrap_var
 
 try:
@@ -77,6 +78,16 @@ def as_unsafe(data: Any) -> Any:
     of trust is one, and this removes that.
     """
     return wrap_var(data)
+
+
+def shows_messages() -> bool:
+    """Whether the message of a failed task is shown as lines: by our callback plugin, and since ansible-core 2.19.
+
+    Older ones quote it as JSON, with the lines run together.
+    """
+    return C.DEFAULT_STDOUT_CALLBACK == "runwhere.gpuctl.plain" or hasattr(
+        CallbackBase, "_handle_warnings_and_exception"
+    )
 
 
 def role_of(task: Any) -> str | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.submitter import AWX_JOB, AWX_USER
+from ..module_utils.jobs.submitter import AWX_JOB, AWX_USER
 
 # AWX gives each job these extra variables under both prefixes (awx/main/models/unified_jobs.py, awx_meta_vars). A job
 # that a schedule launched has no user.

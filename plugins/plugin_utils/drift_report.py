@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What differs between a directory and a cluster, as a screen, as a page, and as data. Pure."""
+"""What differs between a directory and a cluster, as a report. Pure."""
 
 from __future__ import annotations
 
@@ -12,62 +12,95 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import number_of, qualified_name
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import (
-    Markup,
-    PageColumn,
-    badge,
-    code,
-    html_page,
-    items,
-    note,
-    page_table,
-    paragraph,
-    section,
-    tiles,
-)
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import joined_blocks, wrapped
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import cut
-
-Row = Mapping[str, Any]
+from ..module_utils.manifest.problems import number_of, qualified_name
+from .report import Figures, Group, Groups, Logs, Report, Row, Section, Text
+from .text_table import cut
 
 _FIRST_OBJECTS = 20
 _LONGEST_VALUE = 160
-_ALL = "Add -e gpuctl_all=true to list all."
-_LEVELS = {"error": "bad", "warning": "warning", "info": "neutral"}
+# The titles of figures, by what is the matter with a row.
 _CHANGES = {
-    "missing": "missing",
-    "changed": "changed",
-    "removed": "removed",
-    "undeclared": "not declared",
-    "added": "added",
+    "missing": "Missing",
+    "changed": "Changed",
+    "removed": "Removed",
+    "undeclared": "Not declared",
+    "added": "Added",
 }
-_TAKE_BACK = "To take a field back, name it as it is listed, with its object:"
+# The title of a list of whole objects, by what is the matter with them.
+_WHOLE = {"missing": "Missing. Each was deleted, or never applied:", "undeclared": "Not declared in this directory:"}
 
 
-def is_drift(result: Mapping[str, Any]) -> bool:
-    """Whether gpuctl_drift_info has returned this."""
-    return "undeclared" in result and "counts" in result
+def drift_report(result: Mapping[str, Any]) -> Report:
+    """The differences by object, each with who made it and when; then whole objects, problems, and what is no drift."""
+    drift = [row for row in result["results"] if row["level"] != "info"]
+    others = [row for row in result["results"] if row["level"] == "info"]
+    changes = Counter(row["change"] for row in drift)
+    problems = [(_problem(each), "") for each in result["problems"]]
+    fields = [row["id"] for row in drift if row["field"]]
+    argument = _take_back_argument(fields)
+    take_back = "To take a field back, name it as it is listed, with its object:"
+    commands = [(take_back, [argument])] if argument else []
+    return Report(
+        "Drift",
+        [
+            Section("", [Text(str(result["msg"]))], on="screen"),
+            Section("", [Figures([(title, changes[change], "") for change, title in _CHANGES.items()])], on="page"),
+            Section("", [] if drift or problems else [Text("Everything is as declared.", "good")], on="page"),
+            Section("Fields", [_fields(drift)]),
+            Section("Whole objects", [_whole_objects(drift)]),
+            Section(
+                "Problems", [Groups([Group("Cannot be applied as it is declared:", problems)] if problems else [])]
+            ),
+            Section("Take fields back", [Logs(commands)]),
+            Section("", [Logs([("Fields that can be taken back", fields)] if fields else [])], on="page"),
+            Section("No drift", [_fields(others), _whole_objects(others)], on="full"),
+            Section("", [Text(_hidden(len(others)))] if others else [], on="short"),
+        ],
+        lead=f"{result['msg']} Compared: {', '.join(result['src'])}.",
+        footer="Made by runwhere.gpuctl.drift.",
+    )
 
 
-def drift_screen(result: Mapping[str, Any], width: int, *, everything: bool) -> list[str]:
-    """The differences by object, each with who made it and when; then whole objects, and problems."""
-    rows = [row for row in result["results"] if everything or row["level"] != "info"]
-    objects = list(_by_object(row for row in rows if row["field"] is not None).values())
-    shown = objects if everything or len(objects) <= _FIRST_OBJECTS + 1 else objects[:_FIRST_OBJECTS]
-    blocks = [wrapped(str(result["msg"]), width), *(_object_lines(own, width) for own in shown)]
-    if len(shown) < len(objects):
-        blocks.append([f"… and {number_of(len(objects) - len(shown), 'more object')}. {_ALL}"])
-    blocks += [_whole_objects(rows, change, title, width) for change, title in _WHOLE.items()]
-    blocks.append(_problem_lines(result["problems"], width))
-    if argument := _take_back_argument(row["id"] for row in rows if row["field"] and row["level"] != "info"):
-        blocks.append([*wrapped(_TAKE_BACK, width), f"  {argument}"])
-    hidden = len(result["results"]) - len(rows)
-    if hidden:
-        verb = "is" if hidden == 1 else "are"
-        told = f"{number_of(hidden, 'row')} about controllers and jobs of others {verb} not shown, and no drift. {_ALL}"
-        blocks.append(wrapped(told, width))
-    return joined_blocks(blocks)
+def _fields(rows: Iterable[Row]) -> Groups:
+    objects: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["field"] is not None:
+            objects[row["kind"], row["namespace"], row["name"]].append(row)
+    groups = [
+        Group(
+            f"{_place(own[0])} ({own[0]['manifest']}){_last_run(own[0])}:",
+            [(f"{row['field']}: {difference(row)}", blame_text(row)) for row in own],
+        )
+        for own in objects.values()
+    ]
+    return Groups(groups, noun="object", first=_FIRST_OBJECTS)
+
+
+def _whole_objects(rows: Sequence[Row]) -> Groups:
+    groups = []
+    for change, title in _WHOLE.items():
+        own = [row for row in rows if row["field"] is None and row["change"] == change]
+        groups += [Group(title, [(_whole_object(row), "") for row in own])] if own else []
+    return Groups(groups)
+
+
+def _whole_object(row: Row) -> str:
+    by = f", submitted by {row['submitted_by']}" if row["submitted_by"] else ""
+    theirs = ". It is theirs, and no drift" if row["level"] == "info" else ""
+    return f"{_place(row)} ({row['manifest']}{by}){theirs}"
+
+
+def _problem(each: Row) -> str:
+    about = f"{each['kind']} {each['manifest']}: " if each["manifest"] else ""
+    return f"{about}{each['problem'].removeprefix(about)}"
+
+
+def _hidden(number: int) -> str:
+    verb = "is" if number == 1 else "are"
+    return (
+        f"{number_of(number, 'row')} about controllers and jobs of others {verb} not shown, and no drift. "
+        "Add -e gpuctl_all=true to list all."
+    )
 
 
 def _take_back_argument(fields: Iterable[str]) -> str:
@@ -82,32 +115,8 @@ def _take_back_argument(fields: Iterable[str]) -> str:
 _PLAIN = re.compile(r"[\w./:,@%+\[\]-]+", re.ASCII)
 
 
-# The title of a list of whole objects, by what is the matter with them.
-_WHOLE = {"missing": "Missing. Each was deleted, or never applied:", "undeclared": "Not declared in this directory:"}
-
-
-def _by_object(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
-    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        found[row["kind"], row["namespace"], row["name"]].append(row)
-    return found
-
-
 def _place(row: Row) -> str:
     return qualified_name(row["kind"], row["namespace"], row["name"])
-
-
-def _object_lines(rows: Sequence[Row], width: int) -> list[str]:
-    """The object, and each of its fields with who has changed it."""
-    lines = wrapped(f"{_place(rows[0])} ({rows[0]['manifest']}){_last_run(rows[0])}:", width, indent="    ")
-    for row in rows:
-        lines += _indented(f"{row['field']}: {difference(row)}", width, 2)
-        lines += _indented(blame_text(row), width, 4)
-    return lines
-
-
-def _indented(text: str, width: int, by: int) -> list[str]:
-    return [f"{' ' * by}{line}" for line in wrapped(text, width - by, indent="  ")]
 
 
 def _last_run(row: Row) -> str:
@@ -148,101 +157,6 @@ def moment(time: str) -> str:
     return f"{time[:10]} {time[11:16]} UTC"
 
 
-def _value(value: Any, longest: int = _LONGEST_VALUE) -> str:
+def _value(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return cut(" ".join(text.split()), longest) or '""'
-
-
-def _whole_objects(rows: Iterable[Row], change: str, title: str, width: int) -> list[str]:
-    lines = []
-    for row in rows:
-        if row["field"] is None and row["change"] == change:
-            by = f", submitted by {row['submitted_by']}" if row["submitted_by"] else ""
-            theirs = ". It is theirs, and no drift" if row["level"] == "info" else ""
-            lines += _indented(f"{_place(row)} ({row['manifest']}{by}){theirs}", width, 2)
-    return [title, *lines] if lines else []
-
-
-def _problem_lines(problems: Sequence[Row], width: int) -> list[str]:
-    if not problems:
-        return []
-    lines = ["Cannot be applied as it is declared:"]
-    for each in problems:
-        about = f"{each['kind']} {each['manifest']}: " if each["manifest"] else ""
-        lines += _indented(f"{about}{each['problem'].removeprefix(about)}", width, 2)
-    return lines
-
-
-# -- page
-
-
-_COLUMNS = (
-    PageColumn("field", "Field"),
-    PageColumn("change", "Change"),
-    PageColumn("declared", "Declared"),
-    PageColumn("live", "Live"),
-    PageColumn("by", "By"),
-    PageColumn("time", "When", "UTC"),
-)
-_OBJECT_COLUMNS = (PageColumn("object", "Object"), PageColumn("manifest", "Of"), *_COLUMNS[1:2], PageColumn("by", "By"))
-
-
-def drift_page(result: Mapping[str, Any]) -> str:
-    """All of the result on one page."""
-    rows = result["results"]
-    counted = [row for row in rows if row["level"] != "info"]
-    changes = Counter(row["change"] for row in counted)
-    figures = [(word.capitalize(), changes[change], "") for change, word in _CHANGES.items()]
-    blocks: list[Markup] = [tiles(figures)]
-    if not counted and not result["problems"]:
-        blocks.append(note("Everything is as declared.", "good"))
-    if result["problems"]:
-        told = (f"{each['manifest'] or each['kind']}: {each['problem']}" for each in result["problems"])
-        blocks.append(section("Cannot be applied as it is declared", items(told)))
-    whole = [row for row in counted if row["field"] is None]
-    if whole:
-        blocks.append(
-            section("Whole objects", page_table("Missing, or not declared", _OBJECT_COLUMNS, map(_cells, whole)))
-        )
-    tables = [_object_table(own) for own in _by_object(row for row in counted if row["field"] is not None).values()]
-    if tables:
-        blocks.append(section("Fields", *tables))
-    fields = [row["id"] for row in counted if row["field"]]
-    if fields:
-        listed = [code("\n".join(fields))]
-        if argument := _take_back_argument(fields):
-            listed.append(code(f"ansible-playbook runwhere.gpuctl.drift … {argument}"))
-        blocks.append(section("Take fields back", paragraph("Name one or more of these fields:"), *listed))
-    left = [row for row in rows if row["level"] == "info"]
-    if left:
-        columns = (*_OBJECT_COLUMNS[:2], *_COLUMNS)
-        table = page_table("Set by controllers, or submitted by others", columns, map(_cells, left))
-        blocks.append(section("No drift", table))
-    lead = f"{result['msg']} Compared: {', '.join(result['src'])}."
-    return html_page("Drift", blocks, lead=lead, footer="Made by runwhere.gpuctl.drift.")
-
-
-def _object_table(rows: Sequence[Row]) -> Markup:
-    caption = f"{_place(rows[0])} ({rows[0]['manifest']}){_last_run(rows[0])}"
-    return page_table(caption, _COLUMNS, map(_cells, rows))
-
-
-def _cells(row: Row) -> dict[str, Any]:
-    is_field = row["field"] is not None
-    return {
-        "object": _place(row),
-        "manifest": row["manifest"],
-        "field": row["field"] or "",
-        "change": badge(_CHANGES[row["change"]], _LEVELS[row["level"]]),
-        "declared": _value(row["declared"], 80) if is_field and row["change"] not in ("added", "undeclared") else "",
-        "live": _value(row["live"], 80) if is_field and row["change"] != "removed" else "",
-        "by": _by(row),
-        "time": moment(row["time"]).removesuffix(" UTC") if row["time"] else "",
-    }
-
-
-def _by(row: Row) -> str:
-    if row["field"] is None:
-        return str(row["submitted_by"] or "not known") if row["change"] == "undeclared" else "not known"
-    who = "a run of gpuctl" if row["cause"] == "gpuctl" else row["manager"] or "not known"
-    return f"{who} ({row['user']})" if row["user"] else str(who)
+    return cut(" ".join(text.split()), _LONGEST_VALUE) or '""'

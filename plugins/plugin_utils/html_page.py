@@ -2,252 +2,263 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reports as one HTML file: a page that loads nothing, and the blocks that it is made of. Pure.
+"""A report as one HTML file that loads nothing. Pure.
 
-A block is Markup, and so is what `badge` or `sparkline` returns for a cell. Every other value is text and is escaped,
-so that nothing from a cluster becomes HTML. The page's own policy forbids scripts and requests in any case.
+Markup.format escapes every value that is not Markup, so nothing from a cluster becomes HTML. The page's own policy
+forbids scripts and requests in any case.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
-LEVELS = ("good", "warning", "bad", "neutral")
+from markupsafe import Markup
 
-Value = float | int | None
+from .report import (
+    LEVELS,
+    STATUS_KEYS,
+    Bar,
+    Bars,
+    Block,
+    Curve,
+    Curves,
+    Details,
+    Facts,
+    Figures,
+    Groups,
+    Logs,
+    Names,
+    Notes,
+    Reasons,
+    Report,
+    Row,
+    Section,
+    Table,
+    Text,
+    Value,
+)
+from .screens import shared_reasons
+from .text_table import Column, cell_text
+
+_PAGE = Markup("""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+{hatch}<header>
+<h1>{title}</h1>
+{lead}</header>
+<main>
+{main}
+</main>
+<footer>{footer}</footer>
+</body>
+</html>
+""")
 
 
-class Markup(str):
-    """HTML, in which all text is escaped."""
-
-    __slots__ = ()
-
-
-class PageColumn(NamedTuple):
-    """A column of a table: the key of its cells, its heading, and the unit in a line of its own below that."""
-
-    key: str
-    title: str
-    unit: str = ""
-    numeric: bool = False
+def html_page(report: Report) -> str:
+    lead = Markup('<p class="lead">{}</p>\n').format(report.lead) if report.lead else ""
+    sections = (_section(section) for section in report.sections if section.on in ("", "page", "full"))
+    main = Markup("\n").join(filter(None, sections))
+    return str(_PAGE.format(title=report.title, style=_STYLE, hatch=_HATCH, lead=lead, main=main, footer=report.footer))
 
 
-class Bar(NamedTuple):
-    """A bar in segments, whose names are those of the legend, and the text behind it."""
-
-    label: str
-    segments: Sequence[tuple[str, float]]
-    text: str
-
-
-def html_page(title: str, blocks: Iterable[Markup], *, lead: str = "", footer: str = "") -> str:
-    """A whole page with a title, a sentence below it, and when and of what it was made at its end."""
-    return "".join(
-        [
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n",
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            '<meta name="color-scheme" content="light dark">\n',
-            f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{_HATCH}<header>\n",
-            f"<h1>{_text(title)}</h1>\n",
-            f'<p class="lead">{_text(lead)}</p>\n' if lead else "",
-            "</header>\n<main>\n",
-            *(f"{block}\n" for block in blocks),
-            "</main>\n",
-            f"<footer>{_text(footer)}</footer>\n" if footer else "",
-            "</body>\n</html>\n",
-        ]
+def _each(template: str, values: Iterable[Any], between: str = "") -> Markup:
+    """The values, each in the template. A tuple fills several places."""
+    filled = Markup(template)
+    return Markup(between).join(
+        filled.format(*value) if type(value) is tuple else filled.format(value) for value in values
     )
 
 
-def section(title: str, *blocks: Markup) -> Markup:
-    return Markup(f"<section>\n<h2>{_text(title)}</h2>\n" + "\n".join(blocks) + "\n</section>")
+def _section(section: Section) -> Markup:
+    blocks = Markup("\n").join(filter(None, map(block_html, section.blocks)))
+    title = Markup("<h2>{}</h2>\n").format(section.title) if section.title else ""
+    return Markup("<section>\n{}{}\n</section>").format(title, blocks) if blocks else Markup("")
 
 
-def paragraph(text: str) -> Markup:
-    return Markup(f"<p>{_text(text)}</p>")
+def block_html(block: Block) -> Markup:
+    match block:
+        case Text():
+            return _text(block.text, block.level)
+        case Notes():
+            return _notes(block.texts, block.level)
+        case Reasons():
+            return _notes(shared_reasons(block.rows), "")
+        case Names():
+            return Markup("<p>{}:</p>\n{}").format(block.text, _notes(block.names, "")) if block.names else Markup("")
+        case Groups():
+            return _each("<h3>{}</h3>\n<ul>{}</ul>", ((title, _items(items)) for title, items in block.groups))
+        case Table():
+            return _table(block) if block.rows else Markup("")
+        case Facts():
+            rows = ((name, _cell(key, value)) for key, name, value in block.facts)
+            return _list("facts", _each("<div><dt>{}</dt><dd>{}</dd></div>", rows))
+        case Figures():
+            figures = ((name, value, _remark(remark)) for name, value, remark in block.figures)
+            return _list("tiles", _each("<div><dt>{}</dt><dd>{}</dd>{}</div>", figures))
+        case Bars():
+            return _bars(block)
+        case Curves():
+            return _each("{}", (_curve(curve, block) for curve in block.curves), "\n")
+        case Logs():
+            return Markup("\n").join(_details(title, _code(lines)) for title, lines in block.logs)
 
 
-def note(text: str, level: str = "neutral") -> Markup:
-    """A paragraph that stands out; its level is a colour only, so the text says what is wrong."""
-    return Markup(f'<p class="note {_level(level)}">{_text(text)}</p>')
+def _text(text: str, level: str = "") -> Markup:
+    return Markup('<p class="note {}">{}</p>').format(level, text) if level else Markup("<p>{}</p>").format(text)
 
 
-def badge(text: str, level: str = "neutral") -> Markup:
-    """A status within a cell or an item."""
-    return Markup(f'<span class="badge {_level(level)}">{_text(text)}</span>')
+def _notes(texts: Sequence[str], level: str) -> Markup:
+    if level:
+        return _each("{}", (_text(text, level) for text in texts), "\n")
+    return Markup("<ul>{}</ul>").format(_each("<li>{}</li>", texts)) if texts else Markup("")
 
 
-def items(texts: Iterable[Any]) -> Markup:
-    return Markup("<ul>" + "".join(f"<li>{_text(text)}</li>" for text in texts) + "</ul>")
+def _items(items: Iterable[tuple[str, str]]) -> Markup:
+    remarks = ((text, Markup("<small>{}</small>").format(remark) if remark else "") for text, remark in items)
+    return _each("<li>{}{}</li>", remarks)
 
 
-def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:
-    """Names and their values, one below the other."""
-    rows = (f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in pairs)
-    return Markup('<dl class="facts">' + "".join(rows) + "</dl>")
+def _list(name: str, rows: Markup) -> Markup:
+    return Markup('<dl class="{}">{}</dl>').format(name, rows)
 
 
-def tiles(figures: Iterable[tuple[str, Any, str]]) -> Markup:
-    """The most important figures of a page: what each is, its value, and a remark or ``""``."""
-    shown = (
-        f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd>"
-        + (f'<dd class="remark">{_text(remark)}</dd>' if remark else "")
-        + "</div>"
-        for name, value, remark in figures
+def _remark(text: str) -> Markup:
+    return Markup('<dd class="remark">{}</dd>').format(text) if text else Markup("")
+
+
+def _code(lines: Iterable[str]) -> Markup:
+    return Markup('<pre tabindex="0"><code>{}</code></pre>').format("\n".join(lines))
+
+
+def _details(summary: str, block: Markup) -> Markup:
+    return Markup("<details><summary>{}</summary>\n{}\n</details>").format(summary, block)
+
+
+def _table(table: Table) -> Markup:
+    """A table whose rows have names; on a narrow screen it scrolls, and the names stay."""
+    values = {column.key: [row.get(column.key) for row in table.rows] for column in table.columns}
+    columns = [column for column in table.columns if column.on != "screen" and column.is_shown(values[column.key])]
+    right = {column.key for column in columns if column.is_right(values[column.key])}
+    head = _each('<th scope="col"{}>{}</th>', ((_number(column.key in right), column.title) for column in columns))
+    rows = [_row(table, columns, right, row) for row in table.rows]
+    foot = (
+        "" if table.totals is None else Markup("\n<tfoot>{}</tfoot>").format(_row(table, columns, right, table.totals))
     )
-    return Markup('<dl class="tiles">' + "".join(shown) + "</dl>")
-
-
-def code(text: str) -> Markup:
-    """Text as it is, such as a log or a manifest."""
-    return Markup(f'<pre tabindex="0"><code>{_text(text)}</code></pre>')
-
-
-def changed_lines(lines: Iterable[str]) -> Markup:
-    """A unified diff: what its lines begin with says what was added and removed, a colour stresses it."""
-    elements = {"+": "ins", "-": "del"}
-    shown = []
-    for line in lines:
-        element = elements.get(line[:1], "span")
-        shown.append(f"<{element}>{_text(line)}</{element}>\n")
-    return Markup('<pre class="diff" tabindex="0"><code>' + "".join(shown) + "</code></pre>")
-
-
-def disclosure(summary: str, *blocks: Markup, is_open: bool = False) -> Markup:
-    """Blocks that a click shows."""
-    opened = " open" if is_open else ""
-    return Markup(f"<details{opened}><summary>{_text(summary)}</summary>\n" + "\n".join(blocks) + "\n</details>")
-
-
-def page_table(
-    caption: str,
-    columns: Sequence[PageColumn],
-    rows: Iterable[Mapping[str, Any]],
-    totals: Mapping[str, Any] | None = None,
-) -> Markup:
-    """A table whose first column names its rows; on a narrow screen it scrolls, and that column stays.
-
-    A cell that a row lacks, or that is None, is empty.
-    """
-    head = "".join(
-        f'<th scope="col"{_alignment(column)}>{_text(column.title)}'
-        + (f" <small>{_text(column.unit)}</small>" if column.unit else "")
-        + "</th>"
-        for column in columns
-    )
-    body = "\n".join(_row(columns, row) for row in rows)
-    foot = f"\n<tfoot>{_row(columns, totals)}</tfoot>" if totals is not None else ""
     return Markup(
-        f'<div class="table" role="region" aria-label="{_text(caption)}" tabindex="0"><table>\n'
-        f"<caption>{_text(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>{foot}\n"
-        "</table></div>"
+        '<div class="table" role="region" aria-label="{caption}" tabindex="0"><table>\n'
+        "<caption>{caption}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>{foot}\n</table></div>"
+    ).format(caption=table.caption, head=head, body=Markup("\n").join(rows), foot=foot)
+
+
+def _row(table: Table, columns: Sequence[Column], right: set[str], row: Row) -> Markup:
+    named = table.head or columns[0].key
+    cells = (
+        ("th" if key == named else "td", Markup(' scope="row"') if key == named else "", _number(key in right), cell)
+        for key, cell in ((column.key, _cell(column.key, row.get(column.key))) for column in columns)
     )
+    return Markup("<tr>{}</tr>").format(_each("<{0}{1}{2}>{3}</{0}>", cells))
 
 
-def _row(columns: Sequence[PageColumn], row: Mapping[str, Any]) -> str:
-    cells = []
-    for number, column in enumerate(columns):
-        element, scope = ("td", "") if number else ("th", ' scope="row"')
-        value = row.get(column.key)
-        shown = "" if value is None else _text(value)
-        cells.append(f"<{element}{scope}{_alignment(column)}>{shown}</{element}>")
-    return f"<tr>{''.join(cells)}</tr>"
+def _number(is_one: bool) -> Markup:
+    return Markup(' class="number"' if is_one else "")
 
 
-def _alignment(column: PageColumn) -> str:
-    return ' class="number"' if column.numeric else ""
+def _cell(key: str, value: Any) -> Markup | str:
+    """What is missing is an empty cell."""
+    if value in (None, ""):
+        return ""
+    if isinstance(value, Details):
+        return _details(value.summary, _notes(value.texts, ""))
+    if key in STATUS_KEYS:
+        return Markup('<span class="badge {}">{}</span>').format(LEVELS.get(str(value), "neutral"), value)
+    return cell_text(value)
 
 
-def bar_chart(caption: str, bars: Sequence[Bar], legend: Sequence[str], *, unit: str) -> Markup:
-    """Horizontal bars to one scale. ``legend``: the names of the segments in their order; the last may be what is not
-    known, and is hatched if its name says so."""
-    longest = max((sum(value for _name, value in each.segments) for each in bars), default=0.0) or 1.0
+def _bars(block: Bars) -> Markup:
+    """Horizontal bars to one scale."""
+    longest = max((sum(value for _name, value in each.segments) for each in block.bars), default=0.0) or 1.0
     classes = {
-        name: "unknown" if name == "not known" else f"series{number % _SERIES}" for number, name in enumerate(legend)
+        name: "unknown" if name == "not known" else f"series{number % _SERIES}"
+        for number, name in enumerate(block.legend)
     }
-    keys = "".join(f"<li>{_swatch(classes[name])}{_text(name)}</li>" for name in legend)
-    rows = "\n".join(_bar(each, classes, longest, unit) for each in bars)
+    keys = _each(
+        '<li><svg class="swatch" aria-hidden="true" viewBox="0 0 10 10"><rect class="{}" width="10" height="10"/></svg>'
+        "{}</li>",
+        ((classes[name], name) for name in block.legend),
+    )
     return Markup(
-        f'<figure class="bars"><figcaption>{_text(caption)} <small>{_text(unit)}</small></figcaption>\n'
-        f'<ul class="legend">{keys}</ul>\n<div>\n{rows}\n</div></figure>'
+        '<figure class="bars"><figcaption>{} <small>{}</small></figcaption>\n'
+        '<ul class="legend">{}</ul>\n<div>\n{}\n</div></figure>'
+    ).format(
+        block.caption, block.unit, keys, Markup("\n").join(_bar(each, classes, longest, block) for each in block.bars)
     )
 
 
-def _bar(row: Bar, classes: Mapping[str, str], longest: float, unit: str) -> str:
+def _bar(row: Bar, classes: Mapping[str, str], longest: float, block: Bars) -> Markup:
     parts, start = [], 0.0
     for name, value in row.segments:
         width = 100 * max(value, 0.0) / longest
-        parts.append(f'<rect class="{classes[name]}" x="{start:.2f}" y="0" width="{width:.2f}" height="10"/>')
+        parts.append((classes[name], f"{start:.2f}", f"{width:.2f}"))
         start += width
-    told = ", ".join(f"{name} {value:,.1f}" for name, value in row.segments)
-    return (
-        f'<div class="bar"><span>{_text(row.label)}</span>'
-        f'<svg role="img" aria-label="{_text(row.label)}: {_text(told)} {_text(unit)}" viewBox="0 0 100 10" '
-        f'preserveAspectRatio="none">{"".join(parts)}</svg><span class="number">{_text(row.text)}</span></div>'
-    )
-
-
-def _swatch(name: str) -> str:
-    square = f'<rect class="{name}" width="10" height="10"/>'
-    return f'<svg class="swatch" aria-hidden="true" viewBox="0 0 10 10">{square}</svg>'
-
-
-def sparkline_svg(values: Sequence[Value], label: str, *, low: float = 0.0, high: float | None = None) -> Markup:
-    """A small curve for a cell. ``label`` says in words what it shows; None is a gap."""
+    said = ", ".join(f"{name} {value:,.1f}" for name, value in row.segments)
     return Markup(
-        f'<svg class="spark" role="img" aria-label="{_text(label)}" viewBox="0 0 100 20" preserveAspectRatio="none">'
-        f"{_curve(values, 100, 20, low, high)}</svg>"
+        '<div class="bar"><span>{}</span><svg role="img" aria-label="{}" viewBox="0 0 100 10" '
+        'preserveAspectRatio="none">{}</svg><span class="number">{}</span></div>'
+    ).format(
+        row.label,
+        f"{row.label}: {said} {block.unit}",
+        _each('<rect class="{}" x="{}" y="0" width="{}" height="10"/>', parts),
+        row.text,
     )
 
 
-def curve(
-    title: str,
-    values: Sequence[Value],
-    *,
-    label: str,
-    unit: str = "",
-    start: str = "",
-    end: str = "",
-    low: float = 0.0,
-    high: float | None = None,
-) -> Markup:
-    """A curve with its scale, over the width of the page. ``start`` and ``end`` are times as text.
-
-    ``label`` says in words what it shows, such as its average and its peak; None is a gap.
-    """
-    top = _top(values, low, high)
+def _curve(curve: Curve, block: Curves) -> Markup:
+    """A curve with its scale, over the width of the page, and what it shows in words."""
+    values = [float(value) for value in curve.values if value is not None]
+    top = (curve.high if curve.high is not None else max(values, default=0.0)) or 1.0
     return Markup(
-        f'<figure class="curve"><figcaption>{_text(title)}</figcaption>\n'
-        f'<div class="plot"><span class="top">{short_number(top)} {_text(unit)}</span>'
-        f'<span class="low">{short_number(low)}</span>'
-        f'<svg role="img" aria-label="{_text(title)}: {_text(label)}" viewBox="0 0 1000 100" '
-        f'preserveAspectRatio="none"><path class="grid" d="M0 0.5H1000M0 50H1000M0 99.5H1000"/>'
-        f"{_curve(values, 1000, 100, low, top)}</svg>"
-        f'<span class="start">{_text(start)}</span><span class="end">{_text(end)}</span></div>\n'
-        f'<p class="remark">{_text(label)}</p></figure>'
+        '<figure class="curve"><figcaption>{title}</figcaption>\n'
+        '<div class="plot"><span class="top">{top} {unit}</span><span class="low">0</span>'
+        '<svg role="img" aria-label="{title}: {said}" viewBox="0 0 1000 100" preserveAspectRatio="none">'
+        '<path class="grid" d="M0 0.5H1000M0 50H1000M0 99.5H1000"/>{line}</svg>'
+        '<span class="start">{start}</span><span class="end">{end}</span></div>\n<p class="remark">{said}</p></figure>'
+    ).format(
+        title=curve.title,
+        top=short_number(top),
+        unit=curve.unit,
+        said=f"{curve.average} on average, {curve.peak} at most, {curve.last} at the end",
+        line=_line(curve.values, top),
+        start=block.start,
+        end=block.end,
     )
 
 
-def _curve(values: Sequence[Value], width: int, height: int, low: float, high: float | None) -> str:
+def _line(values: Sequence[Value], top: float) -> Markup:
     """The line and the area below it, in pieces between the gaps. A value alone becomes a short line."""
-    top = _top(values, low, high)
-    step = width / max(len(values) - 1, 1)
+    step = 1000 / max(len(values) - 1, 1)
     lines: list[list[str]] = [[]]
     for number, value in enumerate(values):
         if value is None:
             lines.append([])
-            continue
-        share = min(max((value - low) / (top - low), 0.0), 1.0)
-        lines[-1].append(f"{number * step:.1f} {1 + (height - 2) * (1 - share):.1f}")
+        else:
+            share = min(max(value / top, 0.0), 1.0)
+            lines[-1].append(f"{number * step:.1f} {1 + 98 * (1 - share):.1f}")
     pieces = [line if len(line) > 1 else [line[0], line[0]] for line in lines if line]
     strokes = "".join("M" + "L".join(piece) for piece in pieces)
     areas = "".join(
-        f"M{piece[0].split()[0]} {height}L" + "L".join(piece) + f"L{piece[-1].split()[0]} {height}Z" for piece in pieces
+        f"M{piece[0].split()[0]} 100L" + "L".join(piece) + f"L{piece[-1].split()[0]} 100Z" for piece in pieces
     )
-    return f'<path class="area" d="{areas}"/><path class="line" d="{strokes}"/>'
+    return Markup('<path class="area" d="{}"/><path class="line" d="{}"/>').format(areas, strokes)
 
 
 def short_number(value: float) -> str:
@@ -255,32 +266,17 @@ def short_number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def _top(values: Sequence[Value], low: float, high: float | None) -> float:
-    top = high if high is not None else max((value for value in values if value is not None), default=low)
-    return float(top) if top > low else low + 1.0
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, Markup) else escape(str(value), quote=True)
-
-
-def _level(level: str) -> str:
-    if level not in LEVELS:
-        raise ValueError(f"level: {level!r}. Use one of {', '.join(LEVELS)}.")
-    return level
-
-
 _SERIES = 4
 
 # What is not known has a pattern, not a colour of its own. Every drawing of the page may refer to it.
-_HATCH = (
+_HATCH = Markup(
     '<svg class="hidden" aria-hidden="true" width="0" height="0"><defs><pattern id="hatch" width="2" height="2" '
     'patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="1" height="2" class="hatch"/></pattern>'
     "</defs></svg>\n"
 )
 
 # Text has a contrast of 4.5 to its background in both schemes, and what is drawn one of 3 (WCAG 2.2, 1.4.3 and 1.4.11).
-_STYLE = """
+_STYLE = Markup("""
 :root{color-scheme:light dark;--paper:#fff;--raised:#f5f6f8;--ink:#1b1f24;--dim:#57606a;--rule:#d0d7de;--link:#0550ae;
 --good:#116329;--good-paper:#dafbe1;--warning:#7a4d00;--warning-paper:#fff8c5;--bad:#a40e26;--bad-paper:#ffebe9;
 --series0:#1f6feb;--series1:#b35900;--series2:#2c7d59;--series3:#8250df;--area:#1f6feb33}
@@ -292,6 +288,7 @@ body{margin:0 auto;padding:2rem 1.5rem;max-width:80rem;background:var(--paper);c
 font:1rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;overflow-wrap:anywhere}
 h1{margin:0;font-size:1.75rem;line-height:1.25}
 h2{margin:2.5rem 0 .75rem;font-size:1.25rem;border-bottom:1px solid var(--rule);padding-bottom:.25rem}
+h3{margin:1rem 0 .25rem;font-size:1rem}
 p{margin:.5rem 0;max-width:48rem}
 .lead,.remark,small,footer{color:var(--dim)}
 .lead{margin:.25rem 0 1.5rem}
@@ -323,17 +320,13 @@ caption{text-align:left;padding:.5rem .75rem;color:var(--dim)}
 th,td{padding:.375rem .75rem;text-align:left;vertical-align:top;border-top:1px solid var(--rule);
 overflow-wrap:normal}
 thead th{background:var(--raised);vertical-align:bottom;white-space:nowrap}
-thead small{display:block;font-weight:400}
 tbody th{font-weight:500;min-width:14rem;overflow-wrap:anywhere}
 tfoot th,tfoot td{font-weight:600;border-top:2px solid var(--dim)}
-th:first-child{position:sticky;left:0;background:var(--paper)}
-thead th:first-child{background:var(--raised)}
+tbody th,tfoot th{position:sticky;left:0;background:var(--paper)}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 pre{margin:.5rem 0;padding:.75rem;overflow-x:auto;background:var(--raised);border:1px solid var(--rule);
 border-radius:.5rem;font:.875rem/1.45 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;overflow-wrap:normal}
-.diff ins,.diff del{text-decoration:none}
-.diff ins{color:var(--good);background:var(--good-paper)}
-.diff del{color:var(--bad);background:var(--bad-paper)}
+li small{display:block}
 details{margin:.5rem 0}
 td details{margin:0}
 summary{cursor:pointer;color:var(--link)}
@@ -349,14 +342,6 @@ padding:.1875rem 0}
 .bar svg{width:100%;height:1.125rem;background:var(--raised)}
 .series0{fill:var(--series0)}.series1{fill:var(--series1)}.series2{fill:var(--series2)}.series3{fill:var(--series3)}
 .unknown{fill:url(#hatch)}.hatch{fill:var(--dim)}
-.free{fill:var(--raised);stroke:var(--dim)}
-.pools>div{display:grid;grid-template-columns:repeat(auto-fit,minmax(16rem,1fr));gap:0 1.5rem}
-.pools h3{margin:1rem 0 0;font-size:1rem}
-.pools figure{margin:.5rem 0}
-.pools figcaption{font-weight:400;font-size:.875rem;color:var(--dim)}
-.pools ul{display:flex;flex-wrap:wrap;gap:.5rem 1rem;list-style:none;padding:0;margin:.25rem 0}
-.pools li{display:grid;font-size:.8125rem}
-.spark{width:8rem;height:1.5rem;vertical-align:middle}
 .line{fill:none;stroke:var(--series0);stroke-width:2;stroke-linecap:round;vector-effect:non-scaling-stroke}
 .area{fill:var(--area)}
 .grid{fill:none;stroke:var(--rule);vector-effect:non-scaling-stroke}
@@ -370,4 +355,4 @@ padding:.1875rem 0}
 .bar{grid-template-columns:1fr auto}.bar svg{grid-area:2/1/3/3}
 tbody th{min-width:7rem;max-width:10rem}.plot svg{height:7rem}}
 @media print{body{max-width:none;padding:0}.table{overflow:visible}section{break-inside:avoid-page}}
-"""
+""")

@@ -2,24 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What gpuctl_idle has found, as a screen. Pure."""
+"""What gpuctl_idle has found, as a report. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import as_sentence
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import number_of
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
-    Room,
-    joined_blocks,
-    reasons_block,
-    wrapped,
-)
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, table_lines
-
-Row = Mapping[str, Any]
+from ..module_utils.kube.errors import as_sentence
+from ..module_utils.manifest.problems import number_of
+from .report import Reasons, Report, Row, Section, Table, Text
+from .text_table import Column
 
 _DONE = {"warn": "warned", "clear": "warning taken back", "pause": "paused"}
 _COLUMNS = (
@@ -27,40 +21,38 @@ _COLUMNS = (
     Column("namespace", "NAMESPACE", least=9),
     Column("kind", "KIND", drop=3),
     Column("devices", "GPUS"),
-    Column("shown_since", "HELD SINCE (UTC)", drop=4),
-    Column("shown_idle", "IDLE"),
-    Column("shown_action", "ACTION", optional=True),
+    Column("since", "HELD SINCE (UTC)", drop=4),
+    Column("idle", "IDLE"),
+    Column("done", "ACTION", optional=True),
     Column("reason", "WHY", drop=5),
 )
 _FIRST_ROWS = 20
-_ALL = "Add -e gpuctl_all=true to list all."
 
 
-def is_idle_report(result: Row) -> bool:
-    """Whether gpuctl_idle has returned this."""
-    return any("idle" in row and "held_since" in row for row in result.get("results") or ())
-
-
-def idle_screen(result: Row, width: int, *, everything: bool) -> list[str]:
+def idle_report(result: Mapping[str, Any]) -> Report:
     """The idle jobs and what was done about them; the others are counted."""
-    rows = [
+    rows = result["results"]
+    idle = [row for row in rows if row["idle"] or row["action"] != "none"]
+    left = len(rows) - len(idle)
+    summary = f"{str(result['msg']).capitalize()}."
+    short = f"{summary} {number_of(left, 'job')} left alone." if left else summary
+    if left and len(idle) <= _FIRST_ROWS + 1:
+        short += " Add -e gpuctl_all=true to list all."
+    return Report(
+        "Idle jobs",
+        [Section("", [_jobs(idle), Text(short)], on="short"), Section("", [_jobs(rows), Text(summary)], on="full")],
+    )
+
+
+def _jobs(rows: Sequence[Row]) -> Table:
+    cells = [
         {
             **row,
-            "shown_idle": "yes" if row["idle"] else "no",
-            "shown_action": row["error"] or _DONE.get(row["action"]),
-            "shown_since": (row["held_since"] or "")[:16].replace("T", " ") or None,
+            "done": row["error"] or _DONE.get(row["action"]),
+            "since": (row["held_since"] or "")[:16].replace("T", " ") or None,
         }
-        for row in result["results"]
-        if everything or row["idle"] or row["action"] != "none"
+        for row in rows
     ]
-    shown = rows if everything else rows[:_FIRST_ROWS]
-    lines = table_lines(shown, _COLUMNS, width) if shown else []
-    more, left = len(rows) - len(shown), len(result["results"]) - len(rows)
-    rest = [f"… and {number_of(more, 'more job')}. {_ALL}"] if more else []
-    summary = f"{str(result['msg']).capitalize()}."
-    if left:
-        summary += f" {number_of(left, 'job')} left alone.{'' if more else f' {_ALL}'}"
-    explained = [{**row, "status": None, "reason": as_sentence(row["reason"])} for row in shown]
-    has_room = not lines or "WHY" in lines[0]
-    why = [] if has_room else reasons_block(explained, width, room=None if everything else Room(reasons=_FIRST_ROWS))
-    return joined_blocks([[*lines, *rest], why, wrapped(summary, width)])
+    table = Table(_COLUMNS[:-1], cells, "The idle ones first", noun="job", first=_FIRST_ROWS)
+    why = Reasons([{**row, "status": None, "reason": as_sentence(row["reason"])} for row in rows], _FIRST_ROWS)
+    return replace(table, columns=_COLUMNS, keep=["reason"], narrow=[table, why])

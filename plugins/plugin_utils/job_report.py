@@ -2,38 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One job with its pods, events and curves, as a screen and as a page. Pure."""
+"""Jobs with their pods, events and curves, as a report. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.times import read_time
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import abridged
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import (
-    Markup,
-    PageColumn,
-    badge,
-    curve,
-    facts,
-    html_page,
-    note,
-    page_table,
-    paragraph,
-    section,
-    short_number,
-)
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import Paint, sweep_screen, wrapped
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.sparkline import BLOCKS, on_grid, sparkline
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import (
-    Column,
-    cell_text,
-    table_lines,
-    text_width,
-)
-
-Row = Mapping[str, Any]
+from ..module_utils.kube.times import read_time
+from ..module_utils.manifest.problems import abridged, number_of
+from .html_page import short_number
+from .report import Block, Curve, Curves, Facts, Reasons, Report, Row, Section, Table, Text
+from .screens import JOB_COLUMNS, job_cells, status_counts
+from .sparkline import on_grid
+from .text_table import Column, cell_text
 
 _TITLES = {
     "utilization": "Utilization",
@@ -78,52 +60,57 @@ _EVENT_COLUMNS = (
     Column("message", "MESSAGE", least=20),
 )
 _FIRST_EVENTS = 10
-_NARROWEST, _WIDEST = 10, 60  # characters of a sparkline
-_LEVELS = {"Running": "good", "Succeeded": "good", "Failed": "bad", "Paused": "neutral"}
 
 
-def is_description(result: Row) -> bool:
-    """Whether this is what the playbook describe shows: jobs with pods and events, and curves or why there are none."""
-    return "curves" in result and "results" in result
-
-
-def description_screen(result: Row, width: int, *, everything: bool, paint: Paint, levels: str = BLOCKS) -> list[str]:
-    """The jobs of that name, mostly one; of a sweep a table."""
-    if len({job["name"] for job in result["results"]}) > 1:
-        return sweep_screen(result["results"], width, everything=everything, paint=paint)
-    lines: list[str] = []
-    for job in result["results"]:
-        lines += [*([""] if lines else []), *_job_lines(job, width, everything=everything, paint=paint)]
-    return [*lines, "", *_curve_lines(result["curves"], width, levels)] if lines else ["No job of that name."]
-
-
-def description_page(result: Row) -> str:
-    """The same as a page."""
+def description_report(result: Mapping[str, Any]) -> Report:
+    """The jobs of that name, mostly one; of a sweep a table, and on a page each of its jobs."""
     jobs = result["results"]
     names = ", ".join(f"{job['name']} in {job['namespace']}" for job in jobs) or "no job"
-    blocks = [block for job in jobs for block in _job_blocks(job)]
-    return html_page(f"Job {names}", [*blocks, section("Metrics", *_curve_blocks(result["curves"]))])
+    metrics = Section("Metrics", list(_curve_blocks(result["curves"])), tight=True)
+    if len({job["name"] for job in jobs}) > 1:
+        sections = [_sweep_section(jobs), *(each._replace(on="page") for job in jobs for each in _job_sections(job))]
+    else:
+        sections = [each for job in jobs for each in _job_sections(job)]
+        sections.append(metrics if jobs else Section("", [Text("No job of that name.")]))
+    return Report(f"Job {names}", sections)
 
 
-# -- the screen
+def _sweep_section(jobs: Sequence[Row]) -> Section:
+    name, namespace = jobs[0].get("sweep"), jobs[0]["namespace"]
+    head = f"sweep {name} in namespace {namespace}, {number_of(len(jobs), 'job')}: {status_counts(jobs)}"
+    more = f"Give -e gpuctl_name={jobs[0]['name']} for the pods, events and curves of one."
+    table = Table(JOB_COLUMNS, [job_cells(job) for job in jobs], f"Sweep {name}", noun="job")
+    return Section("", [Text(head), table, Reasons(jobs), Text(more)], on="screen")
 
 
-def _job_lines(job: Row, width: int, *, everything: bool, paint: Paint) -> list[str]:
-    lines = [f"{job['kind'] or 'job'} {job['name']} in namespace {job['namespace']}"]
-    longest = max(len(title) for _key, title in _FACTS)
-    for key, title, value in _known(job):
-        first, *more = wrapped(cell_text(value), width - longest - 2) or [""]
-        shown = paint("status", first) if key == "status" else first
-        lines += [f"{title:<{longest}}  {shown}", *(f"{'':<{longest}}  {line}" for line in more)]
-    if pods := job.get("pods"):
-        lines += ["", *table_lines(pods, _POD_COLUMNS, width, paint)]
+def _job_sections(job: Row) -> Iterator[Section]:
+    title = f"{job['kind'] or 'job'} {job['name']} in namespace {job['namespace']}"
+    facts = Facts(title, [(key, name, cell_text(value)) for key, name, value in _known(job)])
+    yield Section(title, [facts])
+    yield Section("Pods", [Table(_POD_COLUMNS, job.get("pods") or [], "Pods of the job", first=None)])
     events = _merged_events(job.get("events") or ())
-    shown_events = events if everything else events[-_FIRST_EVENTS:]
-    if shown_events:
-        lines += ["", *table_lines(shown_events, _EVENT_COLUMNS, width)]
-    if len(shown_events) < len(events):
-        lines.append(f"… and {len(events) - len(shown_events)} earlier events. Add -e gpuctl_all=true to list all.")
-    return lines
+    oldest = "Warnings, the oldest first"
+    yield Section("Events", [Table(_EVENT_COLUMNS, events, oldest, noun="event", first=_FIRST_EVENTS, ends=True)])
+
+
+def _curve_blocks(curves: Row) -> Iterator[Block]:
+    if "series" not in curves:
+        yield Text(f"No metrics: {curves.get('msg') or 'not asked for'}", "warning")
+        return
+    start, end = _minute(curves["start"]), _minute(curves["end"])
+    yield Text(f"{start} to {end}, {_coverage(curves)}:")
+    yield Curves([_curve(curves, summary) for summary in curves["summary"]], start, end)
+
+
+def _curve(curves: Row, summary: Row) -> Curve:
+    """What is known of a curve of the whole job, with a value for each step."""
+    start, end = (read_time(curves[name]).timestamp() for name in ("start", "end"))
+    first = end - int((end - start) / curves["step"] + 1e-9) * curves["step"]
+    points = on_grid(_points(curves["series"], summary), first, end, curves["step"])
+    factor, unit = _scale(summary["peak"], summary["unit"] or "")
+    average, peak, last = (shown_value(summary[key], summary["unit"]) for key in ("average", "peak", "at_end"))
+    values = [None if value is None else value / factor for value in points]
+    return Curve(_title(summary), values, unit, 100.0 if summary["unit"] == "ratio" else None, average, peak, last)
 
 
 def _merged_events(events: Iterable[Row]) -> list[Row]:
@@ -140,83 +127,6 @@ def _merged_events(events: Iterable[Row]) -> list[Row]:
         }
         for same in merged.values()
     ]
-
-
-def _curve_lines(curves: Row, width: int, levels: str) -> list[str]:
-    if "series" not in curves:
-        return wrapped(f"No metrics: {curves.get('msg') or 'not asked for'}", width)
-    drawn = list(_curves(curves))
-    rows = [
-        {
-            "metric": _title(summary),
-            **{key: shown_value(summary[key], summary["unit"]) for key in ("average", "peak", "at_end")},
-        }
-        for summary, _values in drawn
-    ]
-    columns = (
-        Column("metric", "METRIC"),
-        Column("average", "AVERAGE", drop=2),
-        Column("peak", "PEAK", drop=1),
-        Column("at_end", "LAST"),
-    )
-    lines = table_lines(rows, columns, width)
-    widest = max(map(text_width, lines))
-    if (room := width - widest - 2) >= _NARROWEST:
-        texts = [
-            "",
-            *(sparkline(values, min(room, _WIDEST), high=_high(summary), levels=levels) for summary, values in drawn),
-        ]
-        blanks = (" " * (widest + 2 - text_width(line)) for line in lines)
-        lines = [f"{line}{blank}{text}".rstrip() for line, blank, text in zip(lines, blanks, texts, strict=True)]
-    head = f"{_minute(curves['start'])} to {_minute(curves['end'])}, {_coverage(curves)}:"
-    return [*wrapped(head, width), *lines]
-
-
-# -- the page
-
-
-def _job_blocks(job: Row) -> Iterator[Markup]:
-    shown = [
-        (title, badge(str(value), _LEVELS.get(str(value), "warning")) if key == "status" else cell_text(value))
-        for key, title, value in _known(job)
-    ]
-    yield section(f"{job['kind'] or 'job'} {job['name']} in namespace {job['namespace']}", facts(shown))
-    if pods := job.get("pods"):
-        columns = [PageColumn(column.key, _page_title(column)) for column in _POD_COLUMNS]
-        yield section("Pods", page_table("Pods of the job", columns, pods))
-    if events := _merged_events(job.get("events") or ()):
-        columns = [PageColumn(column.key, _page_title(column)) for column in _EVENT_COLUMNS]
-        yield section("Events", page_table("Warnings, the oldest first", columns, events))
-
-
-def _page_title(column: Column) -> str:
-    return column.title if column.title == "IP" else column.title.capitalize()
-
-
-def _curve_blocks(curves: Row) -> Iterator[Markup]:
-    if "series" not in curves:
-        yield note(f"No metrics: {curves.get('msg') or 'not asked for'}", "warning")
-        return
-    yield paragraph(f"From {curves['start']} to {curves['end']}, {_coverage(curves)}.")
-    for summary, values in _curves(curves):
-        unit = summary["unit"] or ""
-        factor, shown_unit = _scale(summary["peak"], unit)
-        told = ", ".join(
-            f"{shown_value(summary[key], unit)} {words}"
-            for key, words in (("average", "on average"), ("peak", "at most"), ("at_end", "at the end"))
-        )
-        yield curve(
-            _title(summary),
-            [None if value is None else value / factor for value in values],
-            label=told,
-            unit=shown_unit,
-            start=_minute(curves["start"]),
-            end=_minute(curves["end"]),
-            high=100.0 if unit == "ratio" else None,
-        )
-
-
-# -- both
 
 
 def _known(job: Row) -> Iterator[tuple[str, str, Any]]:
@@ -262,15 +172,6 @@ def _scale(value: float, unit: str) -> tuple[float, str]:
     return next(((factor, name) for factor, name in steps if abs(value) >= factor), steps[-1])
 
 
-def _curves(curves: Row) -> Iterator[tuple[Row, list[float | None]]]:
-    """What is known of each curve of the whole job, with a value for each step."""
-    start, end = (read_time(curves[name]).timestamp() for name in ("start", "end"))
-    for summary in curves["summary"]:
-        points = _points(curves["series"], summary)
-        first = end - int((end - start) / curves["step"] + 1e-9) * curves["step"]
-        yield summary, on_grid(points, first, end, curves["step"])
-
-
 def _points(series: Iterable[Row], summary: Row) -> list[tuple[float, float]]:
     for each in series:
         labels = each["labels"]
@@ -283,10 +184,6 @@ def _title(summary: Row) -> str:
     labels = [value for _name, value in sorted(summary["labels"].items())]
     words = {"receive": "received", "transmit": "sent"}
     return " ".join([_TITLES[summary["metric"]], *(words.get(label, label) for label in labels)])
-
-
-def _high(summary: Row) -> float | None:
-    return 1.0 if summary["unit"] == "ratio" else None
 
 
 def _coverage(curves: Row) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
@@ -26,38 +26,24 @@ from ansible import constants as C
 from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (
-    environment_credentials,
-    secret_variables,
-    without_credentials,
-)
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.libraries import with_requirements_file
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.prometheus_options import (
+
+from ..module_utils.insight.prometheus.prometheus_options import (
     PROMETHEUS_PATHS,
     PrometheusOptions,
     prometheus_credentials,
     without_prometheus_credentials,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.reporter import ProgressReporter
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task, shown_options
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import WORDING, Names, worded
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import (
-    censor_results,
-    plain_options,
-    returns_invocation,
-    role_of,
-    validate_options,
-)
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import awx_environment
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fast_path import (
-    ExecutionContext,
-    module_process_reason,
-    switched_off,
-    unfit_library,
-)
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import option_names
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import TaskScreen, flush_each_line
+from ..module_utils.kube.connection_options import environment_credentials, secret_variables, without_credentials
+from ..module_utils.libraries import with_requirements_file
+from ..module_utils.printable import printable, printable_data
+from ..module_utils.reporter import ProgressReporter
+from ..module_utils.task import ModuleSpec, Task, run_task, shown_options
+from ..module_utils.wording import WORDING, Names, worded
+from .ansible_core import censor_results, plain_options, returns_invocation, role_of, validate_options
+from .awx import awx_environment
+from .fast_path import ExecutionContext, module_process_reason
+from .option_names import option_names
+from .terminal import TaskScreen
 
 _FILES = ("KUBECONFIG", "CERT_FILE", "CLIENT_CERT", "KEY_FILE", "CLIENT_KEY", "SSL_CA_CERT", "CA_CERT")
 _PATHS = ("GPUCTL_POLICY", "KUBECONFIG", *(f"K8S_AUTH_{name}" for name in _FILES), *PROMETHEUS_PATHS)
@@ -70,22 +56,11 @@ def module_spec(name: str) -> ModuleSpec[Any]:
     return spec
 
 
-def action_plugin(name: str) -> type[ActionBase]:
-    """The class for the action plugin of that name, with what its workers need imported into ansible-playbook.
-
-    Strategy plugins load an action plugin in the process that they fork each worker from. Only imports help here: a
-    socket, thread or TLS context would not survive the fork.
-    """
-    flush_each_line()
-    if not switched_off(os.environ) and not unfit_library():
-        with suppress(ImportError):  # The task reports a missing library.
-            preload(name.rpartition(".")[2])
-    return ActionModule
-
-
 def preload(module: str) -> None:
     """Import what a task of the module needs. Manifests need pydantic, and copies WebSockets; others do without."""
-    options = module_spec(module).options.argument_spec()
+    spec = module_spec(module)
+    spec.advisers()
+    options = spec.options.argument_spec()
     packages = ["manifest", "jobs.objects"] if {"definition", "src"} & options.keys() else []
     for package in packages:
         folder = import_module(f"{_PLUGINS}.module_utils.{package}")

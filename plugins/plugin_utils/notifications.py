@@ -20,9 +20,9 @@ from email.utils import format_datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import cut
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.times import time_as_text
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import one_line, printable
+from ..module_utils.kube.errors import cut
+from ..module_utils.kube.times import time_as_text
+from ..module_utils.printable import one_line, printable
 
 WEBHOOK, SLACK, DINGTALK, FEISHU, WECOM, EMAIL = "webhook", "slack", "dingtalk", "feishu", "wecom", "email"
 SERVICES = (WEBHOOK, SLACK, DINGTALK, FEISHU, WECOM, EMAIL)

@@ -9,14 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import Names
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables import (
-    Variable,
-    described_playbooks,
-    role_variables,
-    shared_variables,
-)
+from ..module_utils.wording import Names
+from .awx import is_awx_job
+from .playbook_variables import Variable, described_playbooks, role_variables, shared_variables
 
 _JOB = "gpuctl_job"
 
@@ -33,7 +28,18 @@ def option_names(module: str, role: str | None, variables: Mapping[str, Any]) ->
     names.update(_names_of_variables(module, playbook.variables.values(), setting, in_awx))
     if _JOB not in playbook.modules:  # What helps is another playbook, with its variables.
         names = {**_names_of_variables(_JOB, shared_variables().values(), setting, in_awx), **names}
-    return {**names, **_names_of_playbooks()}
+    return {**names, **_names_of_playbooks(), **_commands(setting, in_awx)}
+
+
+def _commands(setting: str, in_awx: bool) -> Names:
+    """How to type what is done with another playbook; a job template of AWX has no command."""
+    names: dict[str, str] = {}
+    for playbook in described_playbooks().values():
+        for module in playbook.instead_of:
+            names |= {} if in_awx else {f"{module} ": f"ansible-playbook {playbook.full_name}"}
+            own = _names_of_variables(module, playbook.variables.values(), setting, in_awx)
+            names |= {f"{module}.{option}": name for option, name in own.items() if option.endswith("=")}
+    return names
 
 
 def _names_of_playbooks() -> Names:

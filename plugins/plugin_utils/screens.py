@@ -14,18 +14,19 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow.terminal_text import terminal_text
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.fit_rows import SHORT_VERDICTS, fit_summary
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import abridged, number_of
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column, cut, table_lines, text_width
+from ..module_utils.cluster.pending_reason import SCHEDULER_SAYS
+from ..module_utils.insight.fit.fit_rows import SHORT_VERDICTS, fit_counts, fit_summary
+from ..module_utils.insight.follow.terminal_text import terminal_text
+from ..module_utils.manifest.problems import abridged, enumerated, number_of
+from ..module_utils.printable import printable
+from .text_table import ELLIPSIS, Column, cut, table_lines, text_width
 
 Row = Mapping[str, Any]
 Paint = Callable[[str, str], str]
 
 # As many rows as are always shown; of more, only the first ones, so that a screen stays a screen.
 _ROWS, _FIRST_ROWS = 20, 6
-_REASON_LINES, _NAMES, _LOGS = 5, 3, 2
+_REASON_LINES, _NAMES, _LOGS = 16, 3, 2
 _ALL = "Add -e gpuctl_all=true to list all."
 _UNKNOWN = "?"
 
@@ -42,31 +43,8 @@ _STATUS_LINES = 28
 _ROOMS = (Room(), *(Room(rows) for rows in (5, 4, 3, 2)), Room(2, 2), Room(1, 2), Room(1, 1))
 
 _ORDER = ("Failed", "Partially Running", "Pending", "Running", "Paused", "Succeeded")
-STATUS_COLORS = {
-    "Running": "green",
-    "Succeeded": "green",
-    "active": "green",
-    "Pending": "yellow",
-    "Partially Running": "yellow",
-    "Paused": "yellow",
-    "maintaining": "yellow",
-    "Failed": "red",
-    "faulty": "red",
-    "ok": "green",
-    "warning": "yellow",
-    "unknown": "yellow",
-    "error": "red",
-    "now": "green",
-    "by preemption": "yellow",
-    "after other jobs": "yellow",
-    "after nodes return": "yellow",
-    "after quota": "yellow",
-    "not known": "yellow",
-    "never": "red",
-}
-
 # What is left out first on a narrow terminal has the highest `drop`.
-_JOB_COLUMNS = (
+JOB_COLUMNS = (
     Column("name", "NAME", least=16),
     Column("namespace", "NAMESPACE", least=9),
     Column("kind", "KIND", drop=3),
@@ -75,10 +53,10 @@ _JOB_COLUMNS = (
     Column("shown_status", "STATUS"),
     Column("ready", "READY", drop=4),
     Column("restarts", "RESTARTS", drop=2, optional=True),
-    Column("shown_age", "AGE"),
-    Column("url", "URL", drop=1, optional=True),
+    Column("age", "AGE"),
+    Column("url", "URL", optional=True),
 )
-_POD_COLUMNS = (
+POD_COLUMNS = (
     Column("job_id", "JOB ID", least=20),
     Column("name", "NAME", drop=5),
     Column("namespace", "NAMESPACE", drop=4),
@@ -89,15 +67,15 @@ _POD_COLUMNS = (
     Column("ip", "IP", drop=3),
     Column("age", "AGE", drop=8),
 )
-_POOL_COLUMNS = (
+POOL_COLUMNS = (
     Column("name", "POOL", least=12),
     Column("status", "STATUS"),
     Column("gpu_total", "GPUS"),
     Column("gpu_used", "USED"),
     Column("gpu_free", "FREE"),
     Column("node_count", "NODES"),
-    Column("description", "DESCRIPTION", max_width=30, drop=1, optional=True),
 )
+_POOL_COLUMNS = (*POOL_COLUMNS, Column("description", "DESCRIPTION", max_width=30, drop=1, optional=True))
 _QUOTA_COLUMNS = (
     Column("name", "QUOTA", least=12),
     Column("namespace", "NAMESPACE", least=9),
@@ -136,18 +114,18 @@ def _status(result: Mapping[str, Any], width: int, room: Room | None, paint: Pai
     unreadable = result.get("unreadable") or {}
     blocks = [
         _cluster(result, unreadable, width, room, paint),
-        _quotas(result["quotas"], unreadable, width, room),
+        quotas_block(result["quotas"], unreadable, width, room),
         jobs_block(result["jobs"], width, room=room, paint=paint),
-        table_lines(result["pods"], _POD_COLUMNS, width, paint) if result["pods"] else [],
-        reasons_block(result["jobs"], width, room=room),
-        _own_namespace(result.get("namespace"), width),
+        table_lines(result["pods"], POD_COLUMNS, width, paint) if result["pods"] else [],
+        reasons_block(result["jobs"], width, room.reasons if room else None),
+        *(wrapped(text, width) for text in own_namespace_texts(result.get("namespace"))),
     ]
     return joined_blocks(blocks)
 
 
-def _own_namespace(namespace: str | None, width: int) -> list[str]:
-    text = f"Only namespace {namespace} is shown. Add -e gpuctl_all_namespaces=true to show all."
-    return wrapped(text, width) if namespace else []
+def own_namespace_texts(namespace: str | None) -> list[str]:
+    """For a result that covers one namespace because nothing asked for others."""
+    return [f"Only namespace {namespace} is shown. Add -e gpuctl_all_namespaces=true to show all."] if namespace else []
 
 
 _CHECK_COLUMNS = (
@@ -181,7 +159,7 @@ def _findings(check: Row, width: int, everything: bool) -> list[str]:
     for (level, problem, remedy), places in shown:
         where = abridged(places, len(places) if everything else _NAMES)
         lines += wrapped(f"{check['title']} ({level}): {where}: {problem}. {remedy}", width, indent="  ")
-    return lines + _rest(len(groups) - len(shown), "finding")
+    return lines + rest_line(len(groups) - len(shown), "finding")
 
 
 _FIT_COLUMNS = (
@@ -197,21 +175,22 @@ def fit_screen(rows: Sequence[Row], width: int, *, everything: bool, paint: Pain
     """Whether jobs would run: the verdicts, then why, with the cheapest change; those that do not run first."""
     if not rows:
         return []
-    by_interest = sorted(rows, key=lambda row: _VERDICTS.index(row["verdict"]))
+    by_interest = sorted(rows, key=_by_verdict)
     shown = by_interest if everything or len(rows) <= _ROWS else by_interest[:_FIRST_ROWS]
     table = table_lines([_fit_cells(row) for row in shown], _FIT_COLUMNS, width, paint)
-    explained = [{**row, "reason": " ".join(filter(None, (row["reason"], row["hint"])))} for row in by_interest]
-    words = {**SHORT_VERDICTS, "unknown": None}  # The reason begins with it.
-    told = [{**row, "status": words[row["verdict"]]} for row in explained]
-    reasons = reasons_block(told, width, room=None if everything else Room())
+    reasons = reasons_block(map(_explained, by_interest), width, None if everything else Room().reasons)
     rest = [{**row, "verdict": SHORT_VERDICTS[row["verdict"]]} for row in by_interest[len(shown) :]]
     return joined_blocks([[fit_summary(rows)], [*table, *_counted_rest(rest, "verdict", width)], reasons])
 
 
+def _explained(fit: Row) -> Row:
+    """A verdict as the row of a reason, with the cheapest change."""
+    status = None if fit["verdict"] == "unknown" else SHORT_VERDICTS[fit["verdict"]]  # The reason begins with it.
+    return {**fit, "status": status, "reason": " ".join(filter(None, (fit["reason"], fit["hint"])))}
+
+
 def _fit_cells(row: Row) -> dict[str, Any]:
-    number = row["pods_wanted"]
-    gpus = f"{number}x{row['gpu']}" if number > 1 and row["gpu"] else str(row["gpu"] or "-")
-    return {**row, "gpus": gpus, "shown_verdict": SHORT_VERDICTS[row["verdict"]]}
+    return {**row, "gpus": _gpus(row), "shown_verdict": SHORT_VERDICTS[row["verdict"]]}
 
 
 _VERDICTS = ("never", "after_quota", "after_nodes", "unknown", "after_jobs", "after_preemption", "now")
@@ -233,15 +212,15 @@ def _cluster(
     nodes, pools = result["nodes"], result["pools"]
     gpus = {use: sum(node[f"gpu_{use}"] or 0 for node in nodes) for use in ("total", "used", "free")}
     used = f": {gpus['used']} used, {gpus['free']} free" if "usage" not in unreadable else ""
-    counts = f": {_counts(nodes)}" if nodes else ""
+    counts = f": {status_counts(nodes)}" if nodes else ""
     lines = [f"{number_of(len(nodes), 'node')}{counts}; {gpus['total']} GPUs{used}"]
     odd = [node for node in nodes if node["status"] != "active"][: max(room.rows - 2, 1)] if room else nodes
-    lines += [*table_lines([_with_unknown(node) for node in odd], _NODE_COLUMNS, width, paint), ""] if odd else []
+    lines += [*table_lines([with_unknown(node) for node in odd], _NODE_COLUMNS, width, paint), ""] if odd else []
     shown = _most_telling(pools, room.rows) if room and _exceeds(room, pools) else pools
-    lines += table_lines([_with_unknown(pool) for pool in shown], _POOL_COLUMNS, width, paint)
-    lines += _rest(len(pools) - len(shown), "pool")
+    lines += table_lines([with_unknown(pool) for pool in shown], _POOL_COLUMNS, width, paint)
+    lines += rest_line(len(pools) - len(shown), "pool")
     lines += _undivided(pools, width)
-    return lines + [line for what in _NOT_KNOWN if what in unreadable for line in wrapped(_NOT_KNOWN[what], width)]
+    return lines + [line for what in NOT_KNOWN if what in unreadable for line in wrapped(NOT_KNOWN[what], width)]
 
 
 def _undivided(pools: Sequence[Row], width: int) -> list[str]:
@@ -258,14 +237,14 @@ def _undivided(pools: Sequence[Row], width: int) -> list[str]:
 
 
 # An account of level submit reads nodes, and of pods only its own.
-_NOT_KNOWN = {
+NOT_KNOWN = {
     "usage": "How many GPUs are free is not known: this account may not list the pods of all namespaces (level read of "
     "gpuctl_rbac, with append=true).",
     "pools": "Pools without nodes are not shown: this account may not read what is declared in gpuctl-system.",
 }
 
 
-def _with_unknown(row: Row) -> Row:
+def with_unknown(row: Row) -> Row:
     """The row of a node or pool whose usage may not be read."""
     unknown = {key: _UNKNOWN for key in ("gpu_used", "gpu_free") if row[key] is None}
     return {**row, **unknown}
@@ -286,7 +265,7 @@ def _most_telling(pools: Sequence[Row], number: int) -> list[Row]:
     return sorted(pools, key=place)[:number]
 
 
-def _quotas(quotas: Sequence[Row], unreadable: Mapping[str, str], width: int, room: Room | None) -> list[str]:
+def quotas_block(quotas: Sequence[Row], unreadable: Mapping[str, str], width: int, room: Room | None) -> list[str]:
     if "quotas" in unreadable:
         return wrapped(f"Quotas are not shown: {unreadable['quotas']}", width)
     if not quotas:
@@ -294,7 +273,7 @@ def _quotas(quotas: Sequence[Row], unreadable: Mapping[str, str], width: int, ro
     most_used = sorted(quotas, key=_percent, reverse=True)
     shown = most_used[: room.rows] if room and _exceeds(room, quotas) else quotas
     rows = [{**row, **{f"shown_{key}": _use(row.get(key)) for key in ("gpu", "cpu", "memory")}} for row in shown]
-    return table_lines(rows, _QUOTA_COLUMNS, width) + _rest(len(quotas) - len(shown), "quota")
+    return table_lines(rows, _QUOTA_COLUMNS, width) + rest_line(len(quotas) - len(shown), "quota")
 
 
 def _percent(quota: Row) -> float:
@@ -314,34 +293,31 @@ def jobs_block(jobs: Sequence[Row], width: int, *, room: Room | None, paint: Pai
         return ["No jobs."]
     rows = sorted(_folded(jobs), key=lambda row: _ORDER.index(row["status"]) if row["status"] in _ORDER else 0)
     shown = rows[: room.rows] if room and len(rows) > _ROWS else rows
-    lines = [f"{number_of(len(jobs), 'job')}: {_counts(jobs)}", *table_lines(shown, _JOB_COLUMNS, width, paint)]
+    lines = [f"{number_of(len(jobs), 'job')}: {status_counts(jobs)}", *_jobs_table(shown, width, paint)]
     rest = rows[len(shown) :]
     return lines + _counted_rest(rest, "status", width)
 
 
-def sweep_screen(jobs: Sequence[Row], width: int, *, everything: bool, paint: Paint) -> list[str]:
-    """The jobs of one sweep, a row for each, and why some are not running."""
-    room = None if everything else Room()
-    rows = [_job(job) for job in jobs]
-    shown = rows if everything or len(rows) <= _ROWS else rows[:_FIRST_ROWS]
-    name, namespace = jobs[0].get("sweep"), jobs[0]["namespace"]
-    head = f"sweep {name} in namespace {namespace}, {number_of(len(jobs), 'job')}: {_counts(jobs)}"
-    table = table_lines(shown, _JOB_COLUMNS, width, paint)
-    more = f"Give -e gpuctl_name={jobs[0]['name']} for the pods, events and curves of one."
-    return joined_blocks(
-        [
-            [*wrapped(head, width), *table, *_counted_rest(rows[len(shown) :], "status", width)],
-            reasons_block(jobs, width, room=room),
-            wrapped(more, width),
-        ]
-    )
+def _jobs_table(rows: Sequence[Row], width: int, paint: Paint) -> list[str]:
+    """The table; URLs that leave too little room below it, since neither they nor names can be used if they are cut."""
+    lines = table_lines(rows, JOB_COLUMNS, width)
+    crowded = max(map(text_width, lines), default=0) > width or any(ELLIPSIS in line for line in lines)
+    if not crowded or not any(row.get("url") for row in rows):
+        return table_lines(rows, JOB_COLUMNS, width, paint)
+    urls = [line for row in rows if row.get("url") for line in wrapped(f"{place_of(row)}: {row['url']}", width, "  ")]
+    return [*table_lines([{**row, "url": None} for row in rows], JOB_COLUMNS, width, paint), "", *urls]
 
 
 def _folded(jobs: Iterable[Row]) -> list[dict[str, Any]]:
+    return [job_cells(own[0]) if len(own) == 1 else _sweep(own) for own in _by_sweep(jobs)]
+
+
+def _by_sweep(jobs: Iterable[Row]) -> list[list[Row]]:
+    """The trainings of each sweep together; any other job by itself."""
     sweeps: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for number, job in enumerate(jobs):
         sweeps[(job["namespace"], job["sweep"]) if job.get("sweep") else (number,)].append(job)
-    return [_job(own[0]) if len(own) == 1 else _sweep(own) for own in sweeps.values()]
+    return list(sweeps.values())
 
 
 def _partitions(job: Row) -> str:
@@ -350,16 +326,25 @@ def _partitions(job: Row) -> str:
     return ", ".join(f"{each['amount']}x {each['partition']}" for each in parts)
 
 
-def _job(job: Row) -> dict[str, Any]:
+def _gpus(job: Row) -> str:
+    """``2x8`` of two pods. A job that is not known requests nothing."""
+    wanted, gpu = job.get("pods_wanted") or 0, job.get("gpu")
+    if wanted > 1 and gpu:
+        return f"{wanted}x{gpu}"
+    return str(gpu or job.get("gpu_share") or _partitions(job) or "-")
+
+
+def _gpus_together(jobs: Sequence[Row]) -> str:
+    """Of the trainings of a sweep, which request the same."""
+    return _gpus({**jobs[0], "pods_wanted": sum(job.get("pods_wanted") or 0 for job in jobs)})
+
+
+def job_cells(job: Row) -> dict[str, Any]:
     """The cells of a job. One that cannot be read has neither pods nor GPUs."""
-    wanted = job["pods_wanted"] or 0
     return {
         **job,
-        "gpus": f"{wanted}x{job['gpu']}"
-        if wanted > 1 and job["gpu"]
-        else str(job["gpu"] or job.get("gpu_share") or _partitions(job) or "-"),
+        "gpus": _gpus(job),
         "shown_status": job["status"],
-        "shown_age": job.get("running_for") or job["age"],
         "url": _first_url(job),
     }
 
@@ -370,41 +355,58 @@ def _sweep(jobs: Sequence[Row]) -> dict[str, Any]:
     first = next(status for status in ("Running", "Pending", "Succeeded", "Failed", *_ORDER) if counts[status])
     failed = f", {counts['Failed']} failed" if counts["Failed"] and first != "Failed" else ""
     return {
-        **_job(jobs[0]),
+        **job_cells(jobs[0]),
         "name": jobs[0]["sweep"],
         "kind": "sweep",
         "status": "Failed" if failed else first,
         "shown_status": f"{counts[first]}/{len(jobs)} {first.lower()}{failed}",
         "ready": None,
         "restarts": sum(job.get("restarts") or 0 for job in jobs),
-        "gpus": f"{len(jobs)}x{jobs[0]['gpu']}",
+        "gpus": _gpus_together(jobs),
         "url": None,
     }
 
 
-def reasons_block(rows: Sequence[Row], width: int, *, room: Room | None) -> list[str]:
+def reasons_block(rows: Iterable[Row], width: int, first: int | None) -> list[str]:
     """The reasons, each once with the jobs that share it, those of the most jobs first."""
+    by_size = _by_reason(rows)
+    shown = by_size[:first]
+    lines = [line for (status, _key), own in shown for line in _reason(status, own, width, everything=first is None)]
+    return lines + rest_line(len(by_size) - len(shown), "reason")
+
+
+def shared_reasons(rows: Iterable[Row]) -> list[str]:
+    """The same, each as one text."""
+    return [_shared_reason(status, own, everything=True) for (status, _key), own in _by_reason(rows)]
+
+
+def _by_reason(rows: Iterable[Row]) -> list[tuple[tuple[str, str], list[Row]]]:
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row.get("reason"):
             groups[row.get("status") or "", _without_pod(row["reason"])].append(row)
-    by_size = sorted(groups.items(), key=lambda group: -len(group[1]))
-    shown = by_size[: room.reasons] if room else by_size
-    lines = [line for (status, _key), own in shown for line in _reason(status, own, width, everything=room is None)]
-    return lines + _rest(len(by_size) - len(shown), "reason")
+    return sorted(groups.items(), key=lambda group: -len(group[1]))
+
+
+def _shared_reason(status: str, rows: Sequence[Row], *, everything: bool) -> str:
+    reason = rows[0]["reason"] if len(rows) == 1 else _without_pod(rows[0]["reason"])
+    names = [place_of(row) for row in rows]
+    who = abridged(names, len(names) if everything else _NAMES)
+    return f"{who}{f' ({status})' if status else ''}: {reason}"
 
 
 def _reason(status: str, rows: Sequence[Row], width: int, *, everything: bool) -> list[str]:
-    reason = rows[0]["reason"] if len(rows) == 1 else _without_pod(rows[0]["reason"])
-    names = [_place(row) for row in rows]
-    who = abridged(names, len(names) if everything else _NAMES)
-    lines = wrapped(f"{who}{f' ({status})' if status else ''}: {reason}", width, indent="  ")
-    if everything or len(lines) <= _REASON_LINES:
-        return lines
-    return [*lines[: _REASON_LINES - 1], cut(lines[_REASON_LINES - 1] + " " + lines[_REASON_LINES].strip(), width)]
+    own_words, scheduler, counts = _shared_reason(status, rows, everything=everything).partition(SCHEDULER_SAYS)
+    lines = wrapped(own_words, width, indent="  ")
+    quote = f"  {scheduler}{counts}".rstrip()
+    if everything:
+        return lines + (wrapped(quote, width, indent="  ") if quote else [])
+    if len(lines) > _REASON_LINES:  # An error may quote a long answer. What to do about it comes last.
+        lines = [*lines[: _REASON_LINES // 2], "  …", *lines[-_REASON_LINES // 2 :]]
+    return lines + ([cut(quote, width)] if quote else [])
 
 
-def _place(row: Row) -> str:
+def place_of(row: Row) -> str:
     """``team-a/sft``; nodes and pools are in no namespace."""
     parts = (row.get("namespace"), row.get("name") or row.get("node_name"))
     return "/".join(str(part) for part in parts if part)
@@ -419,17 +421,17 @@ def _first_url(row: Row) -> str | None:
     return next(iter(row.get("access_urls") or ()), None)
 
 
-def _counts(rows: Iterable[Row], key: str = "status") -> str:
+def status_counts(rows: Iterable[Row], key: str = "status") -> str:
     """``480 Running, 25 Pending``, the most frequent first; rows of others may lack the key."""
     counts = Counter(row.get(key) or "other" for row in rows)
     return ", ".join(f"{number} {value}" for value, number in counts.most_common())
 
 
 def _counted_rest(rows: Sequence[Row], key: str, width: int) -> list[str]:
-    return wrapped(f"… and {len(rows)} more: {_counts(rows, key)}. {_ALL}", width) if rows else []
+    return wrapped(f"… and {len(rows)} more: {status_counts(rows, key)}. {_ALL}", width) if rows else []
 
 
-def _rest(number: int, noun: str) -> list[str]:
+def rest_line(number: int, noun: str) -> list[str]:
     return [f"… and {number_of(number, f'more {noun}')}. {_ALL}"] if number > 0 else []
 
 
@@ -454,7 +456,9 @@ _CHANGE_COLUMNS = (
     Column("node_name", "NODE", least=10, optional=True),
     Column("namespace", "NAMESPACE", least=9, optional=True),
     Column("kind", "KIND", drop=2, optional=True),
+    Column("gpus", "GPUS", optional=True),
     Column("action", "ACTION", optional=True),
+    Column("shown_verdict", "RUNS", optional=True),
     Column("runs", "RUNS", numeric=True, optional=True),
     Column("new_runs", "NEW", numeric=True, optional=True),
     Column("new_ends", "ENDED", numeric=True, optional=True),
@@ -463,30 +467,89 @@ _CHANGE_COLUMNS = (
     Column("url", "URL", drop=1, optional=True),
 )
 _NO_CHANGE = "unchanged"
+_SUBMITTED = {"create", "update", "recreate", "failed", _NO_CHANGE}
 
 
 def changes_screen(
-    rows: Sequence[Row], summary: str | None, width: int, *, everything: bool, paint: Paint
+    rows: Sequence[Row], summary: str | None, width: int, *, everything: bool, paint: Paint, predicts: bool = False
 ) -> list[str]:
-    """What a task did to each of its jobs, pools, quotas or nodes; what failed and what changed come first."""
-    room = None if everything else Room()
+    """What a task did to each of its jobs, pools, quotas or nodes; what failed and what changed come first.
+
+    ``predicts``: it is what the task would do, with when the jobs would run. Otherwise only which jobs they preempt.
+    """
+    most = None if everything else Room().reasons
     rows = [{**row, "action": "failed"} if _is_refused(row) else row for row in rows]
-    by_interest = sorted(rows, key=lambda row: (not row.get("error"), row.get("action") == _NO_CHANGE))
-    shown = by_interest if everything or len(rows) <= _ROWS else by_interest[:_FIRST_ROWS]
-    cells = [{**row, "url": _first_url(row)} for row in shown]
-    table = table_lines(cells, _CHANGE_COLUMNS, width, paint) if cells else []
-    rest = by_interest[len(shown) :]
+    fits = [row["fit"] for row in rows if row.get("fit")] if predicts else []
+    by_interest = sorted(rows, key=_interest)
+    # A sweep is submitted as one. What stops or deletes jobs names each.
+    folds = {row.get("action") for row in rows} <= _SUBMITTED
+    groups = _by_sweep(by_interest) if folds else [[row] for row in by_interest]
+    folded = [_change_cells(own, predicts=bool(fits)) for own in groups]
+    shown = folded if everything or len(folded) <= _ROWS else folded[:_FIRST_ROWS]
+    table = table_lines(shown, _CHANGE_COLUMNS, width, paint) if shown else []
     errors = [{**row, "reason": row["error"], "status": None} for row in rows if row.get("error")]
-    waiting = [row for row in rows if not row.get("error")]
+    fine = [row for row in rows if not row.get("error")]
+    preempting = [_preempting(row) for row in fine if not predicts and (row.get("fit") or {}).get("preempts")]
+    waiting = [row for row in fine if not predicts or not row.get("fit")]
+    # Why a job runs is told on request.
+    predicted = [_explained(fit) for fit in fits if everything or fit["verdict"] != "now"]
+    if summary and fits:
+        summary = f"{summary}. Would run: {fit_counts(fits)}."
     blocks = [
-        [*table, *_counted_rest(rest, "action", width)],
-        reasons_block(errors, width, room=room),
-        reasons_block(waiting, width, room=room),
-        fit_screen([row["fit"] for row in rows if row.get("fit")], width, everything=everything, paint=paint),
+        [*table, *_counted_rest(folded[len(shown) :], "action", width)],
+        reasons_block(errors, width, most),
+        reasons_block(preempting, width, None),
+        reasons_block([*sorted(predicted, key=_by_verdict), *waiting], width, most),
         *(_last_lines(row) for row in [row for row in rows if row.get("log")][: None if everything else _LOGS]),
         wrapped(summary, width) if summary else [],
     ]
     return joined_blocks(blocks)
+
+
+def _preempting(row: Row) -> Row:
+    """Which jobs give way to a job: its owner may not have meant that."""
+    jobs = [place_of(job) for job in row["fit"]["preempts"]]
+    noun, has, starts = ("job", "has", "starts") if len(jobs) == 1 else ("jobs", "have", "start")
+    which = f"which {has} a lower priority and {starts} again once there is room"
+    return {**row, "status": None, "reason": f"To run, it preempts {noun} {enumerated(jobs, 'and')}, {which}."}
+
+
+def _interest(row: Row) -> tuple[bool, bool, int]:
+    """What failed comes first, and what nothing was done to last; before that, jobs that would not run."""
+    fit = row.get("fit")
+    return not row.get("error"), row.get("action") == _NO_CHANGE, _by_verdict(fit) if fit else len(_VERDICTS)
+
+
+def _by_verdict(fit: Row) -> int:
+    return _VERDICTS.index(fit["verdict"])
+
+
+def _change_cells(jobs: Sequence[Row], *, predicts: bool) -> dict[str, Any]:
+    """One row: of a job, or of all trainings of a sweep."""
+    cells = {**jobs[0], "url": _first_url(jobs[0])}
+    if len(jobs) > 1:
+        cells |= {"name": jobs[0]["sweep"], "kind": "sweep", "url": None}
+        cells |= {key: _alike([str(job.get(key) or "-") for job in jobs]) for key in ("action", "status")}
+    if predicts:
+        cells |= {
+            "gpus": _gpus_together(jobs),
+            "shown_verdict": _alike([_runs(job) for job in jobs]),
+            "status": None,
+            "url": None,
+        }
+    return cells
+
+
+def _runs(job: Row) -> str:
+    """When the job would run; the status of one that the task does not start."""
+    fit = job.get("fit")
+    return SHORT_VERDICTS[fit["verdict"]] if fit else str(job.get("status") or "-")
+
+
+def _alike(values: Sequence[str]) -> str:
+    """``create``, or ``3 create, 1 unchanged``."""
+    counts = Counter(values).most_common()
+    return counts[0][0] if len(counts) == 1 else ", ".join(f"{number} {value}" for value, number in counts)
 
 
 def _is_refused(row: Row) -> bool:
@@ -495,7 +558,7 @@ def _is_refused(row: Row) -> bool:
 
 
 def _last_lines(row: Row) -> list[str]:
-    return [f"Last lines of the log of {_place(row)}:", *(f"  {line}" for line in row["log"])]
+    return [f"Last lines of the log of {place_of(row)}:", *(f"  {line}" for line in row["log"])]
 
 
 def logs_screen(rows: Sequence[Row], *, colors: bool = False) -> list[str]:
@@ -529,7 +592,7 @@ def error_screen(message: str, width: int, *, everything: bool) -> list[str]:
     shown: list[str] = []
     for number, error in enumerate(errors):
         if shown and not everything and len(shown) + len(error) > _ROWS:
-            return [*shown, *_rest(len(errors) - number, "line"), *end]
+            return [*shown, *rest_line(len(errors) - number, "line"), *end]
         shown += error
     return shown + end
 

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import smtplib
 import ssl
+import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from datetime import datetime, timezone
 from http.client import HTTPException
 from ipaddress import ip_address
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from ansible.module_utils.urls import open_url
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import one_line
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.notifications import (
-    SERVICES,
-    WEBHOOK,
-    Notification,
-    email_for,
-    post_for,
-    problem_of_answer,
-)
+
+from ..module_utils.printable import one_line
+from .notifications import SERVICES, WEBHOOK, Notification, Post, email_for, post_for, problem_of_answer
 
 # Options that are unset are taken from these variables of the environment.
 NOTIFY_SECRETS = {
@@ -55,6 +52,7 @@ NOTIFY_OPTIONS: dict[str, Any] = {
 }
 
 _MOST_BYTES = 65_536  # of an answer
+Answer = TypeVar("Answer")
 _LONGEST_DELAY = 30.0
 
 
@@ -92,6 +90,17 @@ def send_post(service: str, url: str, secret: str | None, told: Notification, op
 def _post(service: str, url: str, secret: str | None, told: Notification, options: Mapping[str, Any]) -> None:
     post = post_for(service, url, secret, told, datetime.now(timezone.utc))
     try:
+        status, body, delay = _within(options["timeout"], lambda: _answer_to(post, options))
+    except (OSError, HTTPException, ValueError) as error:
+        # A broken connection may have delivered it: twice is better than never, and the event has an id.
+        raise NotSent(_cause(getattr(error, "reason", error)), 1.0) from None
+    if problem := problem_of_answer(service, status, body):
+        raise NotSent(problem, delay)
+
+
+def _answer_to(post: Post, options: Mapping[str, Any]) -> tuple[int, bytes, float | None]:
+    """Status, body, and the seconds after which to send it again."""
+    try:
         answer = open_url(
             post.url,
             method="POST",
@@ -102,14 +111,30 @@ def _post(service: str, url: str, secret: str | None, told: Notification, option
             ca_path=options["ca_cert"],
             follow_redirects="none",  # Another place would get the secret that the URL of the first is.
         )
-        status, body, delay = answer.status, answer.read(_MOST_BYTES), None
     except HTTPError as error:
-        status, body, delay = error.code, error.read(_MOST_BYTES), _delay_of(error)
-    except (OSError, HTTPException, ValueError) as error:
-        # A broken connection may have delivered it: twice is better than never, and the event has an id.
-        raise NotSent(_cause(getattr(error, "reason", error)), 1.0) from None
-    if problem := problem_of_answer(service, status, body):
-        raise NotSent(problem, delay)
+        return error.code, error.read(_MOST_BYTES), _delay_of(error)
+    return answer.status, answer.read(_MOST_BYTES), None
+
+
+def _within(seconds: float, send: Callable[[], Answer]) -> Answer:
+    """The result of an attempt. Raises what it raises, or TimeoutError.
+
+    The timeout of a socket starts again with each byte that arrives, and SIGALRM belongs to Ansible's task timeout. So
+    an attempt has a thread, which ends with the worker process at the latest.
+    """
+    done: Future[Answer] = Future()
+
+    def attempt() -> None:
+        try:
+            done.set_result(send())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=attempt, daemon=True).start()
+    try:
+        return done.result(seconds)
+    except FutureTimeoutError:  # an alias of TimeoutError since Python 3.11
+        raise TimeoutError(f"no complete answer within {seconds:g} s") from None
 
 
 def _cause(error: Any) -> str:
@@ -120,12 +145,14 @@ def _cause(error: Any) -> str:
 def is_readable_underway(url: str) -> bool:
     """Whether the URL, and the token that it may be, pass over a network without encryption."""
     parts = urlsplit(url)
-    host = parts.hostname or ""
+    return parts.scheme == "http" and not is_this_host(parts.hostname or "")
+
+
+def is_this_host(host: str) -> bool:
     try:
-        is_here = ip_address(host).is_loopback
+        return ip_address(host).is_loopback
     except ValueError:
-        is_here = host == "localhost"
-    return parts.scheme == "http" and not is_here
+        return host == "localhost"
 
 
 def send_mail(mailbox: Mailbox, told: Notification, options: Mapping[str, Any]) -> dict[str, str]:
@@ -136,16 +163,17 @@ def send_mail(mailbox: Mailbox, told: Notification, options: Mapping[str, Any]) 
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
 
-    refused: dict[str, str] = {}
+    def attempt() -> dict[str, str]:
+        with _connected(mailbox, context, options["timeout"]) as server:
+            if mailbox.security == "starttls":
+                server.starttls(context=context)
+            if mailbox.username:
+                server.login(mailbox.username, mailbox.password or "")
+            return _answers(server.send_message(mail))
 
-    def send() -> None:
+    def send() -> dict[str, str]:
         try:
-            with _connected(mailbox, context, options["timeout"]) as server:
-                if mailbox.security == "starttls":
-                    server.starttls(context=context)
-                if mailbox.username:
-                    server.login(mailbox.username, mailbox.password or "")
-                refused.update(_answers(server.send_message(mail)))
+            return _within(options["timeout"], attempt)
         except smtplib.SMTPResponseException as error:
             text = _answer(error.smtp_code, error.smtp_error)
             raise NotSent(text, 1.0 if 400 <= error.smtp_code < 500 else None) from None
@@ -156,8 +184,7 @@ def send_mail(mailbox: Mailbox, told: Notification, options: Mapping[str, Any]) 
         except (smtplib.SMTPException, OSError) as error:
             raise NotSent(_cause(error), 1.0 if isinstance(error, OSError) else None) from None
 
-    _with_retries(options["retries"], send)
-    return refused
+    return _with_retries(options["retries"], send)
 
 
 def listed_answers(refused: Mapping[str, str]) -> str:
@@ -180,13 +207,12 @@ def _connected(mailbox: Mailbox, context: ssl.SSLContext, timeout: int) -> smtpl
     return smtplib.SMTP(mailbox.host, mailbox.port or default, timeout=timeout)
 
 
-def _with_retries(retries: int, send: Callable[[], None]) -> None:
+def _with_retries(retries: int, send: Callable[[], Answer]) -> Answer:
     """Raises the last NotSent."""
     attempt = 0
     while True:
         try:
-            send()
-            return
+            return send()
         except NotSent as problem:
             if problem.delay is None or attempt >= retries:
                 raise

@@ -20,11 +20,13 @@ from typing import Any
 
 from ansible.utils.color import ANSIBLE_COLOR, stringc
 from ansible.utils.display import Display
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.reporter import RARELY
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import STATUS_COLORS
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import cut
+
+from ..module_utils.reporter import RARELY
+from .report import LEVELS, STATUS_KEYS
+from .text_table import cut
 
 _UNKNOWN = 80
+_COLORS = {"good": "green", "warning": "yellow", "bad": "red"}
 
 # Of what ansible-playbook prints; in a worker, its standard output is another one.
 ENCODING = getattr(sys.stdout, "encoding", None)
@@ -157,8 +159,8 @@ def terminal_width() -> int:
 
 def colored(key: str, cell: str) -> str:
     """The cell in the colour of its status; unchanged where Ansible uses no colours."""
-    color = STATUS_COLORS.get(cell.strip()) if key in ("status", "shown_status") else None
-    return stringc(cell, color) if color else cell
+    level = LEVELS.get(cell.strip()) if key in STATUS_KEYS else None
+    return stringc(cell, _COLORS[level]) if level else cell
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
+from ..module_utils.printable import printable
 
 GAP = "  "
 MISSING = "-"
@@ -25,7 +25,8 @@ class Column:
 
     ``max_width`` cuts longer values. If the table is too wide, columns with a ``drop`` are left out, the highest first,
     and then those with ``least`` are cut, down to that many characters. A column that is ``optional`` is left out if it
-    has no value. Numbers are right-aligned, and texts of a column that is ``numeric``.
+    has no value. Numbers are right-aligned, and texts of a column that is ``numeric``. ``on`` is "screen" or "page"
+    for a column of a report that is only shown there.
     """
 
     key: str
@@ -35,6 +36,15 @@ class Column:
     drop: int = 0
     optional: bool = False
     numeric: bool = False
+    on: str = ""
+
+    def is_shown(self, values: Sequence[Any]) -> bool:
+        return not self.optional or any(value not in (None, "", 0, []) for value in values)
+
+    def is_right(self, values: Sequence[Any]) -> bool:
+        present = [value for value in values if value is not None]
+        are_numbers = (isinstance(value, numbers.Real) and not isinstance(value, bool) for value in present)
+        return self.numeric or (bool(present) and all(are_numbers))
 
 
 def title_of(key: str) -> str:
@@ -53,7 +63,7 @@ def table_lines(
     ``paint`` gets the key and the text of each cell below the header, and returns it with colours.
     """
     laid_out = [_Cells.of(column, [value_at(row, column.key) for row in rows]) for column in columns]
-    shown = _fitted([each for each in laid_out if each.column.optional <= each.has_values], width)
+    shown = _fitted([each for each in laid_out if each.is_shown], width)
     lines = [
         [each.aligned(printable(each.column.title)), *(each.aligned(cell, paint) for cell in each.cells)]
         for each in shown
@@ -69,17 +79,13 @@ class _Cells:
     cells: tuple[str, ...]
     width: int
     right: bool
-    has_values: bool
+    is_shown: bool
 
     @classmethod
     def of(cls, column: Column, values: Sequence[Any]) -> _Cells:
         cells = tuple(cut(cell_text(value), column.max_width) for value in values)
-        present = [value for value in values if value is not None]
-        right = column.numeric or (
-            bool(present) and all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in present)
-        )
         width = max(map(text_width, (printable(column.title), *cells)))
-        return cls(column, cells, width, right, any(value not in (None, "", 0, []) for value in values))
+        return cls(column, cells, width, column.is_right(values), column.is_shown(values))
 
     @property
     def spare(self) -> int:

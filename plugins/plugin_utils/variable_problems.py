@@ -13,10 +13,11 @@ from typing import Any
 
 from ansible.module_utils.common import validation
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.problems import nearest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import one_line
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables import Playbook, Variable
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import cut
+
+from ..module_utils.manifest.problems import nearest
+from ..module_utils.printable import one_line
+from .playbook_variables import Playbook, Variable
+from .text_table import cut
 
 _PREFIX = "gpuctl"
 _ALMOST_THE_SAME = 0.85

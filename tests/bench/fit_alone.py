@@ -20,17 +20,18 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / ".cache" / "collections")]
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware  # noqa: E402
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, Declared  # noqa: E402
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_fit import rows_of  # noqa: E402
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.select import SelectedJob  # noqa: E402
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import Training  # noqa: E402
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit import fit_jobs  # noqa: E402
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit_snapshot import FitSnapshot  # noqa: E402
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.pod_facts import (  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declared  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_facts import (  # noqa: E402
     placed_pod,
     roomy_node,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import Declaration  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import fit_jobs  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_snapshot import FitSnapshot  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.job_fit import rows_of  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.select import SelectedJob  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.job_models import Training  # noqa: E402
 
 Object = dict[str, Any]
 _HIGH, _MEDIUM, _LOW = {"value": 1_000_000}, {"value": 500_000}, {"value": 100, "preemptionPolicy": "Never"}

@@ -23,12 +23,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / ".cache" / "collections")]
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history_store import write_history  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import (  # noqa: E402
+    MODULE as USAGE,
+)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_store import (  # noqa: E402
+    write_history,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client  # noqa: E402
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import (  # noqa: E402
     resolve_connection,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.usage.usage_info import MODULE as USAGE  # noqa: E402
 from bench import figures, scenarios  # noqa: E402  (tests, tools and the collection are not installed)
 from bench.cluster import Served, named, simulated  # noqa: E402
 from bench.measure import Group, measure  # noqa: E402

@@ -71,15 +71,7 @@ class Place:
         assert cluster is not None
         own = set(self.names.values()) | {SYSTEM}
 
-        def read() -> list[Object]:
-            return [
-                stored.obj
-                for kind in cluster.store._objects
-                for stored in cluster.store.scan(kind)
-                if _is_of_interest(stored.obj, own)
-            ]
-
-        return cluster.call(read)
+        return [obj for obj in cluster.objects() if _is_of_interest(obj, own)]
 
     def _listed(self) -> Iterator[Object]:
         own = sorted(set(self.names.values()))

@@ -125,13 +125,13 @@ def provisioned(
     makes that safe).
     """
     variables = kubeconfig.with_suffix(".env")
-    with simulated(kubeconfig, nodes, port, exec_root, mixed=mixed) as cluster:
+    with simulated(kubeconfig, nodes, port, exec_root, mixed=mixed, namespace=TEAM) as cluster:
         _provision(
             kubeconfig, [EXAMPLES / "cluster", *(sorted((EXAMPLES / "mixed").glob("pool-*.yaml")) if mixed else [])]
         )
         add_secrets(cluster)
         cluster.add_storage_class("standard")
-        variables.write_text(_shell({**environment(kubeconfig), "GPUCTL_NAMESPACE": TEAM}), encoding="utf-8")
+        variables.write_text(_shell(environment(kubeconfig)), encoding="utf-8")
         try:
             yield cluster
         finally:

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, with_use
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.fit_changes import changed_jobs
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import (
     AFTER_JOBS,
     AFTER_PREEMPTION,
     AFTER_QUOTA,
@@ -21,8 +19,10 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit imp
     FitJob,
     fit_jobs,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit import NOW as RUNS_NOW
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit_snapshot import read_fit_snapshot
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import NOW as RUNS_NOW
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_changes import changed_jobs
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_snapshot import read_fit_snapshot
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 
 from .manifests import DECLARED, alone, pods_of
 from .observed import NOW, PREEMPTS, QUOTA, STUCK, VOLUMES, Stage
@@ -119,7 +119,7 @@ def _count(
     tally.verdicts[fit.verdict] += 1
     if fit.verdict == UNKNOWN:
         tally.unknown[
-            "; ".join(fit.unjudged) or ("where the first pod goes" if fit.depends_on_place else "the batch")
+            "; ".join(fit.undecided) or ("where the first pod goes" if fit.depends_on_place else "the batch")
         ] += 1
         return
     if expected(fit) != observed:

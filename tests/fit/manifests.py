@@ -6,8 +6,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware, UnfitHardware
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, Declared
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware, UnfitHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declared
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import Declaration
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.select import SelectedJob
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import ManifestErrors, load
 

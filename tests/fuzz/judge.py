@@ -13,16 +13,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils import labels
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import UnfitHardware
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, pool_config_map
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import UnfitHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import (
+    Declaration,
+    pool_config_map,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import resolve_connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import NAMESPACE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.digest import digest_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.job_models import Training
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.kinds import Manifest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import ManifestErrors, load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import Manifest, Pool, Quota, Training
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.pool_model import Pool
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.quota_model import Quota
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas import quota_objects
 
 MOST_CHARACTERS = 25_000

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS, Block
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.kinds import KINDS
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.manifest_blocks import Block
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.rules import Rule
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import (
     BlockOf,

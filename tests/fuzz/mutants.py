@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS, Block
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.kinds import KINDS
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.manifest_blocks import Block
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import (
     BlockOf,
     Key,

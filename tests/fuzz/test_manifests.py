@@ -18,8 +18,10 @@ import jsonschema
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.digest import digest_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.job_models import Training
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.kinds import KINDS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS, Block, Training
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.manifest_blocks import Block
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.spelling import BlockOf, Scalar, keys_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

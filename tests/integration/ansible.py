@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from .forked_tools import run_tool
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -110,16 +111,6 @@ class Ansible:
     def run(self, tool: str, *arguments: str) -> Run:
         """Run a tool of ansible-core as a user would."""
         self._results.unlink(missing_ok=True)
-        done = subprocess.run(
-            [str(BIN / tool), *arguments],
-            cwd=self.directory,
-            env=self.full_environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        status, output = run_tool(BIN / tool, arguments, self.directory, self.full_environment, timeout=300)
         lines = self._results.read_text().splitlines() if self._results.exists() else []
-        return Run(done.returncode, done.stdout, [TaskResult(**json.loads(line)) for line in lines])
+        return Run(status, output, [TaskResult(**json.loads(line)) for line in lines])

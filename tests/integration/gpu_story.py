@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import built_in_catalog
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catalog import built_in_catalog
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.promql import plain_queries
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.recording import recording_rules
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import job_labels
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.promql import plain_queries
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.recording import recording_rules
 from kubesim import Cluster, past_pod
 
 from . import monitoring

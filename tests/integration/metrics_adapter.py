@@ -48,13 +48,10 @@ def exporters_of(api: Api, namespace: str) -> Iterator[Cluster]:
 
 def _copy_pods(api: Api, namespace: str, cluster: Cluster) -> None:
     there = {pod["metadata"]["name"]: {**pod, "kind": "Pod"} for pod in api.list("pod", namespace)}
-
-    def write() -> None:
-        for old in cluster.registry.list("Pod", namespace):
-            if old["metadata"]["name"] not in there:
-                cluster.store.remove("Pod", namespace, old["metadata"]["name"])
-
-    cluster.call(write)
+    known = cluster.call(lambda: [pod["metadata"]["name"] for pod in cluster.registry.list("Pod", namespace)])
+    for name in known:
+        if name not in there:
+            cluster.unload("Pod", namespace, name)
     cluster.load(there.values())
 
 

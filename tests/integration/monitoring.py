@@ -332,9 +332,9 @@ def backfill(
 
 def shipped_rules(path: Path, alerts: Mapping[str, Any] | None = None, interval: str = "") -> Path:
     """A file with the rules of this collection, as the settings of its alerts have them."""
-    from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import built_in_catalog
-    from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.alerts import rule_groups
-    from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.promql import plain_queries
+    from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catalog import built_in_catalog
+    from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.alerts import rule_groups
+    from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.promql import plain_queries
 
     groups = rule_groups(plain_queries(built_in_catalog()), alerts, **({"interval": interval} if interval else {}))
     path.write_text(json.dumps({"groups": groups}, indent=1))

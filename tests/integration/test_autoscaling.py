@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import built_in_catalog
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.monitoring.adapter import adapter_rules
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.promql import plain_queries
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catalog import built_in_catalog
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.monitoring.adapter import adapter_rules
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.promql import plain_queries
 
 from . import metrics_adapter, monitoring
 from .ansible import Ansible

@@ -92,6 +92,31 @@ def test_numbers_as_texts_and_a_command_as_a_list(awx: Launch, api: Api, namespa
     assert job["spec"]["template"]["spec"]["containers"][0]["command"] == ["python", "-c", "print('it is')"]
 
 
+@pytest.mark.parametrize(
+    ("manifest", "reasons"),
+    [
+        ({**compute("a"), "kind": "trainning"}, ["unknown kind: trainning. Did you mean training?"]),
+        (
+            compute("a", resources={"gpu": 4000}),
+            ["compute a in namespace", "will not become ready", "it needs 4000 GPUs on one node"],
+        ),
+    ],
+    ids=["a manifest", "a row of the table"],
+)
+def test_the_task_that_fails_says_why(awx: Launch, namespace: str, manifest: Mapping[str, Any], reasons: list[str]):
+    """AWX shows the message of the task, and hands it to notifications."""
+    answers = {"gpuctl_definition": yaml.safe_dump(manifest), "gpuctl_namespace": namespace, "gpuctl_wait": "yes"}
+    done = awx("GPU submit manifests team", answers)
+    assert done.status == "failed", done.output
+    assert [reason for reason in reasons if reason not in failure(done)] == [], failure(done)
+
+
+def failure(done: Launched) -> str:
+    """The message of the task that failed."""
+    (failed,) = [event["event_data"]["res"] for event in done.events if event["event"] == "runner_on_failed"]
+    return str(failed["msg"])
+
+
 def test_the_events_show_what_was_done_and_hand_it_on(awx: Launch, namespace: str):
     manifests = yaml.safe_dump_all([compute("a"), compute("b")])
     answers = {"gpuctl_definition": manifests, "gpuctl_namespace": namespace, "gpuctl_wait": "yes"}
@@ -113,8 +138,8 @@ def test_a_mistake_is_reported_in_one_message(awx: Launch, namespace: str, recor
     answers = {"gpuctl_cpu": "lots", "gpuctl_memory": "1Gi", "gpuctl_env": "LR 2e-5"}
     done = awx("GPU submit training team", training(namespace, **answers))
     assert done.status == "failed"
-    assert done.output.count("resources.cpu") == 1
-    assert done.output.count("environment.env") == 1
+    assert failure(done).count("resources.cpu") == 1
+    assert failure(done).count("environment.env") == 1
     assert recorder.writes == []
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.copy.copy import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.copy.copy import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB_MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, run_task
 from kubesim import LAB_USER_TOKEN, Cluster, Fault

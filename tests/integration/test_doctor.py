@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.doctor.doctor import MODULE, DoctorOptions
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.doctor.doctor import MODULE, DoctorOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import PRIORITIES, priority_class
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import ADMINISTER, READ
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import cluster_roles
@@ -155,6 +155,12 @@ def in_queue() -> Row:
     return managed("Job", "sft", "default", metadata={"labels": labels}, spec=spec)
 
 
+def gang_pod(number: int) -> Row:
+    index = {"batch.kubernetes.io/job-completion-index": str(number), "runwhere.ai/pool": "training"}
+    spec = {"containers": [{"name": "main", "image": "x"}], "nodeName": "node-1"}
+    return managed("Pod", f"sft-{number}", "default", metadata={"labels": {**OURS, "app": "sft", **index}}, spec=spec)
+
+
 def pool_with_queue(backend: str) -> Row:
     data = {"nodes": "", "queue": json.dumps({"backend": backend})}
     labels = {**OURS, "runwhere.ai/pool": "training"}
@@ -273,6 +279,12 @@ DEFECTS: dict[str, tuple[Callable[[Cluster], None], str, str, str]] = {
         "queues",
         "error",
         "pool training: volcano is not installed: no API group scheduling.volcano.sh",
+    ),
+    "a training on two nodes without a queue": (
+        load(*(gang_pod(number) for number in range(2))),
+        "gangs",
+        "warning",
+        "pool training: the nodes of training default/sft are allocated one by one",
     ),
     "no Prometheus": (
         delete("Service", "prometheus-operated", "kube-system"),
@@ -510,13 +522,13 @@ def test_prometheus_is_asked_for_what_the_adapter_lacks(recorded: bool, exported
 
 def test_nothing_more_is_read_for_services_that_scale_by_cpu(cluster: Cluster) -> None:
     examine(cluster)
-    before = [entry.path for entry in cluster.requests.entries]
+    before = [entry.path for entry in cluster.requests]
     metric = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
     by_cpu = autoscaler()
     by_cpu["spec"]["metrics"] = [{"type": "Resource", "resource": metric}]
     cluster.load([by_cpu])
     examine(cluster)
-    assert sorted(entry.path for entry in cluster.requests.entries) == sorted(before)
+    assert sorted(entry.path for entry in cluster.requests) == sorted(before)
 
 
 def test_an_autoscaler_of_keda_is_asked_for_by_the_labels_of_its_metric() -> None:
@@ -578,7 +590,7 @@ def test_what_may_not_be_read_is_said_to_be_unknown(cluster: Cluster) -> None:
 
 
 def test_a_clock_of_the_controller(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ansible_collections.runwhere.gpuctl.plugins.module_utils.doctor import snapshot
+    from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.doctor import snapshot
 
     class Wrong(datetime):
         @classmethod

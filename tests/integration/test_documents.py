@@ -203,7 +203,8 @@ class Reader:
         expected = self.statuses.get(f"$ {command.partition(chr(10))[0]}", 0)
         assert answer.status == expected, f"{self.document}: {command}\n{answer.output}"
         self._judge_warnings(command, answer.output)
-        self.printed = re.sub(r"^\[WARNING\]: .*\n", "", answer.output, flags=re.MULTILINE)
+        # The plain callback indents the further lines of a warning.
+        self.printed = re.sub(r"^\[WARNING\]: .*\n(?:  .*\n)*", "", answer.output, flags=re.MULTILINE)
 
     def _judge_warnings(self, command: str, output: str) -> None:
         """A reader wonders about a warning that the document does not explain."""

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.drift_report import drift_page
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.drift_report import drift_report
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import html_page
 
 from tests.unit.plugins.plugin_utils.test_drift_report import RESULT, ROWS
 
@@ -27,7 +28,7 @@ LONG: dict[str, Any] = {
 @pytest.mark.parametrize("width", [1280, 400])
 def test_the_page_fits_and_is_accessible(tmp_path: Path, width: int) -> None:
     page = tmp_path / "drift.html"
-    page.write_text(drift_page({**RESULT, "results": [*ROWS, LONG]}))
+    page.write_text(html_page(drift_report({**RESULT, "results": [*ROWS, LONG]})))
     with chromium(tmp_path) as browser:
         browser.open(page, width=width)
         assert browser.requests == [page.as_uri()]

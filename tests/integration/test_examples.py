@@ -60,6 +60,7 @@ FILES: dict[str, list[dict[str, Any]]] = {
 # What a task of an example expects of the tasks that a user has written before it.
 VARIABLES = {
     "registry_password": "t-0p5ecret",
+    "hugging_face_token": "hf_t-0p5ecret",
     "nodes_of_the_new_rack": ["gpu-node-3", "gpu-node-4"],
     "submitted": {"results": [{"name": "qwen", "namespace": "team-a", "status": "Running", "action": "create"}]},
 }
@@ -78,7 +79,7 @@ def here(tmp_path: Path) -> Iterator[Ansible]:
         kubeconfig = tmp_path / "kubeconfig"
         cluster.kubeconfig(kubeconfig)
         api = Api(str(kubeconfig))
-        for name in ("team-a", "team-b", "awx"):
+        for name in ("team-a", "team-b", "team-c", "awx"):
             api.create("namespace", {"metadata": {"name": name}})
         yield Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(kubeconfig)})
 

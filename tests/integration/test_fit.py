@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,35 @@ def test_check_mode_says_it_of_jobs_that_would_start(here: Ansible):
     done = here.job(definition=job)
     assert done.result["results"][0]["fit"] is None
     assert here.job(definition=job, check=True).result["results"][0]["fit"] is None  # It is there already.
+
+
+def test_submit_names_the_jobs_that_it_preempts_before_and_after(here: Ansible, api: Api):
+    """On eight nodes: six are full of a high priority, two are used by trainings of a lower one."""
+    low = [training(name, job={"priority": "low"}, resources={"gpu": 8}) for name in ("a", "b")]
+    full = training("full", job={"priority": "high"}, resources={"gpu": 8, "node_count": 6})
+    assert not here.job(definition=[full, *low]).failed
+    eventually(lambda: len([pod for pod in api.list("pod", "default") if pod["spec"].get("nodeName")]) == 8)
+    urgent = training("urgent", job={"priority": "high"}, resources={"gpu": 8, "node_count": 2})
+    variables = json.dumps({"gpuctl_definition": urgent})
+    told = {
+        "--check": "It runs once it has preempted jobs default/a, default/b",
+        "": "To run, it preempts jobs default/a and default/b",
+    }
+    for argument, text in told.items():
+        done = here.run("ansible-playbook", "runwhere.gpuctl.submit", "-e", variables, *filter(None, [argument]))
+        assert done.status == 0, done.output
+        assert text in " ".join(done.output.split()), done.output
+    eventually(lambda: len(placed(api, "urgent")) == 2)
+    assert placed(api, "a") == placed(api, "b") == []
+
+
+def placed(api: Api, job: str) -> list[Any]:
+    """The pods of a job that have a node."""
+    return [
+        pod
+        for pod in api.list("pod", "default")
+        if pod["metadata"]["name"].startswith(f"{job}-") and pod["spec"].get("nodeName")
+    ]
 
 
 def test_histories_that_are_too_large_are_not_needed(here: Ansible, api: Api):

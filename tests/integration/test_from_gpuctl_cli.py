@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import yaml
 
-from .ansible import ROOT, Ansible
+from .ansible import BIN, ROOT, Ansible
 from .api import Api
 from .manifests import compute, training
 from .pools import Field
 from .prometheus_double import prometheus_double, utilized
+from .receivers import http_receiver
 
 DOCUMENT = (ROOT / "docs" / "docsite" / "rst" / "guide_from_gpuctl.rst").read_text(encoding="utf-8")
 
@@ -67,13 +70,14 @@ def test_every_endpoint_of_the_former_interface_is_spoken_of() -> None:
 
 @pytest.fixture
 def words(field: Field, namespace: str) -> Iterator[dict[str, str]]:
-    with prometheus_double(utilized) as prometheus:
-        yield _words(field, namespace, prometheus.url)
+    with prometheus_double(utilized) as prometheus, http_receiver() as hook:
+        yield _words(field, namespace, prometheus.url, hook.url)
 
 
-def _words(field: Field, namespace: str, url: str) -> dict[str, str]:
+def _words(field: Field, namespace: str, url: str, hook: str) -> dict[str, str]:
     return {
         "url": url,
+        "hook": hook,
         "pool": field.pool("training"),
         "node": field.nodes[0],
         "node-2": field.nodes[1],
@@ -113,10 +117,88 @@ def test_every_call_does_what_its_row_says(
         (task,) = run.tasks
         if "_info" in call:
             assert not task.changed, f"{call} only looks"
-            assert "results" in task.result or "series" in task.result
+            assert task.result.keys() & {"results", "series", "rights"}
         effect = EFFECTS.get(first_of(command))
         if effect:
             assert effect(task.result, words, api), f"{call}\n{run.output}"
+
+
+def typed(table: list[tuple[str, str]]) -> Iterator[str]:
+    """The commands of the first column, one by one, those that delete files with consent."""
+    for cell, _call in table:
+        for command in re.findall(r"``(gpuctl [^`]*)``", cell):
+            yield f"{command} --yes" if " delete -f " in command else command
+
+
+# What can be read on the screen.
+SHOWN = {
+    "gpuctl create -f pool.yaml": r"pool +<pool> +create",
+    "gpuctl get pools": r"POOL +STATUS +GPUS +USED +FREE +NODES[^$]*\n<pool> +active",
+    "gpuctl query pools": r"\n<pool> +active",
+    "gpuctl describe pool <pool>": r"<node> +active[^$]*<pool> +active",
+    "gpuctl get nodes": r"NODE +STATUS +GPU TYPE +GPUS +USED +FREE +POOL[^$]*\n<node-2> +active",
+    "gpuctl get nodes --pool <pool>": r"\n<node> +active +[^$]*<pool>",
+    "gpuctl get nodes --gpu-type <gpu-type>": r"\n<node-2> +active +<gpu-type>",
+    "gpuctl describe node <node>": r'"kubeletVersion"',
+    "gpuctl get label <node> --key=runwhere.ai/gpu-type": r"<node> +runwhere.ai/gpu-type=<gpu-type>",
+    "gpuctl get nodes --gpu-type runwhere.ai/gpu-type": r"<node> +runwhere.ai/gpu-type=<gpu-type>",
+    "gpuctl get gpu-type --all": r"<node> +runwhere.ai/gpu-type=<gpu-type>,runwhere.ai/pool=<pool>",
+    "gpuctl get quotas <user>": r"QUOTA +NAMESPACE +GPUS +CPU +MEMORY\n\S+ +<user> +0 of 4 +0 of 8",
+    "gpuctl describe quota <user>": r"<user> +0 of 4",
+    "gpuctl create -f job.yaml": r"job +<job> +<namespace> +training +create",
+    "gpuctl get jobs": r"\n<job> +<namespace> +training",
+    "gpuctl get jobs --pods": r"JOB ID[^$]*\n<job>-\w{5} +<job> +<namespace>",
+    "gpuctl describe job <job>": r"<namespace>/<job>|job <job>|<job>-\w{5}",
+    "gpuctl logs <job>": r"==> <namespace>/<job>-",
+    "gpuctl pause <job>": r"<job> +<namespace> +training +pause",
+    "gpuctl delete -f job.yaml --yes": r"job +<job> +<namespace> +training +delete",
+}
+
+
+# Before it, there is no such type, and after it, no pool.
+LAST = ["gpuctl get nodes --gpu-type <gpu-type>", "gpuctl delete -f pool.yaml --yes"]
+
+
+def test_every_command_works_as_it_was_typed(
+    at_home: Ansible, api: Api, words: dict[str, str], namespace: str, field: Field
+):
+    """With the shell function, which has no more of the collection than its playbooks."""
+    bash = shutil.which("bash")
+    assert bash
+    at_home.environment.update(GPUCTL_NAMESPACE=namespace, COLUMNS="120", ANSIBLE_STDOUT_CALLBACK=PLAIN)
+    for form in sorted(typed(COMMAND_LINE), key=lambda command: LAST.index(command) if command in LAST else -1):
+        command = re.sub(r"<([\w-]+)>", lambda match: words[match[1]], form)
+        run = at_home.run(bash, "-c", f". {ROOT}/extras/gpuctl.sh; PATH={BIN}:$PATH; {command}")
+        assert run.status == 0, f"{command}\n{run.output}"
+        expected = re.sub(r"<([\w-]+)>", lambda match: re.escape(words[match[1]]), SHOWN.get(form, ""))
+        assert re.search(expected, f"\n{run.output}"), f"{command}\n{expected}\n{run.output}"
+        with suppress(KeyError):  # of an effect that looks into the result of a module
+            assert EFFECTS.get(form.removesuffix(" --yes"), lambda *_: True)({}, words, api), f"{command}\n{run.output}"
+
+
+def test_files_are_deleted_with_consent_alone(at_home: Ansible, api: Api, words: dict[str, str]):
+    bash = shutil.which("bash")
+    assert bash
+    gpuctl = f". {ROOT}/extras/gpuctl.sh; PATH={BIN}:$PATH; gpuctl"
+    at_home.environment.update(ANSIBLE_STDOUT_CALLBACK=PLAIN)
+    assert at_home.run(bash, "-c", f"{gpuctl} create -f pool.yaml").status == 0
+    refused = at_home.run(bash, "-c", f"{gpuctl} delete -f pool.yaml")
+    assert refused.status == 2
+    assert "Deletion not confirmed." in refused.output
+    assert node_labels(api, words["node"])[POOL] == words["pool"]
+    assert at_home.run(bash, "-c", f"{gpuctl} delete -f pool.yaml --yes").status == 0
+    assert POOL not in node_labels(api, words["node"])
+
+
+@pytest.mark.parametrize("text", ["a b", "$(id)", "{{ 1+1 }}", "{% raw %}", "null", "数据", "it's", '"'])
+def test_an_awkward_word_is_looked_for_as_it_is(ansible: Ansible, namespace: str, text: str):
+    bash = shutil.which("bash")
+    assert bash
+    ansible.environment.update(ANSIBLE_STDOUT_CALLBACK=PLAIN, COLUMNS="120")
+    script = f'. {ROOT}/extras/gpuctl.sh; PATH={BIN}:$PATH; gpuctl describe job "$1" -n "$2"'
+    run = ansible.run(bash, "-c", script, "bash", text, namespace)
+    assert run.status == 2
+    assert f"{text} not found" in run.output or f"not found: {text}." in run.output
 
 
 def first_of(commands: str) -> str:
@@ -128,6 +210,7 @@ def node_labels(api: Api, node: str) -> dict[str, str]:
     return dict(api.get("node", node)["metadata"].get("labels") or {})
 
 
+PLAIN = "runwhere.gpuctl.plain"
 POOL, TYPE = "runwhere.ai/pool", "runwhere.ai/gpu-type"
 
 
@@ -170,7 +253,9 @@ EFFECTS: dict[str, Any] = {
     "gpuctl logs <job>": lambda r, w, api: names(r) == ["train"],
     "gpuctl pause <job>": lambda r, w, api: api.get("job", "train", w["namespace"])["spec"]["suspend"] is True,
     "gpuctl resume <job>": lambda r, w, api: api.get("job", "train", w["namespace"])["spec"]["suspend"] is False,
-    "gpuctl scale <job-2>": lambda r, w, api: api.get("deployment", "web", w["namespace"])["spec"]["replicas"] == 2,
+    "gpuctl scale <job-2> --replicas 2": lambda r, w, api: (
+        api.get("deployment", "web", w["namespace"])["spec"]["replicas"] == 2
+    ),
     "gpuctl delete job <job>`` and ``gpuctl create -f job.yaml``, to start over": lambda r, w, api: (
         r["results"][0]["action"] == "restart"
     ),
@@ -184,7 +269,8 @@ EFFECTS: dict[str, Any] = {
         r["results"][0]["labels"] == {TYPE: w["gpu-type"]}
     ),
     "POST /quotas": lambda r, w, api: len(api.list("resourcequota", w["user"])) == 1,
-    "POST /auth/check": lambda r, w, api: api.get("job", "train", w["namespace"]) is None,
+    "POST /auth/check": lambda r, w, api: {"rights", "pools"} <= r.keys(),
+    "/webhooks": lambda r, w, api: r["changed"],
     "POST /jobs/batch": lambda r, w, api: names(r) == ["train", "web"],
     "GET /jobs/<job>/logs?tail=20": lambda r, w, api: len(r["results"][0]["lines"]) <= 20,
     "DELETE /jobs/<job>": lambda r, w, api: r["results"][0]["action"] == "delete",

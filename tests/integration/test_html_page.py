@@ -7,84 +7,88 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import (
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import html_page
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report import (
     Bar,
-    PageColumn,
-    badge,
-    bar_chart,
-    changed_lines,
-    code,
-    curve,
-    disclosure,
-    facts,
-    html_page,
-    items,
-    note,
-    page_table,
-    paragraph,
-    section,
-    sparkline_svg,
-    tiles,
+    Bars,
+    Curve,
+    Curves,
+    Details,
+    Facts,
+    Figures,
+    Group,
+    Groups,
+    Logs,
+    Names,
+    Notes,
+    Report,
+    Section,
+    Table,
+    Text,
 )
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import Column
 
 from .browser import Browser, chromium
 
 pytestmark = pytest.mark.nightly  # A browser takes seconds to start.
 
 _COLUMNS = (
-    PageColumn("name", "Job"),
-    PageColumn("status", "Status"),
-    *(PageColumn(f"c{number}", "GPU-hours held", "GPU-hours", numeric=True) for number in range(8)),
-    PageColumn("curve", "Utilisation"),
+    Column("name", "NAME"),
+    Column("status", "STATUS"),
+    *(Column(f"c{number}", "GPU-HOURS", numeric=True) for number in range(8)),
+    Column("fields", "FIELDS"),
 )
 
 
 def every_block() -> str:
     row = {
         "name": "a-rather-long-name-of-a-training-job-that-does-not-fit",
-        "status": badge("Failed", "bad"),
+        "status": "Failed",
         **{f"c{number}": "12,345.6" for number in range(8)},
-        "curve": sparkline_svg([0.5, 0.9, None, 0.2, 1.0], "average 65 %, peak 100 %", high=1),
+        "fields": Details("2 fields", ["spec.replicas", "spec.template.spec.containers[main].image"]),
     }
+    bars = [
+        Bar("team-a", [("busy", 40.0), ("idle", 10.0), ("not known", 5.0)], "55.0"),
+        Bar("team-b", [("busy", 4.0), ("idle", 30.0), ("not known", 0.0)], "34.0"),
+    ]
+    curve = Curve("GPU utilisation", [0.1, 0.5, None, 0.9, 0.95], "%", 1, "61 %", "95 %", "95 %")
+    address = "https://example.com/" + "long/" * 30
     return html_page(
-        "Every block",
-        [
-            tiles([("Held", "12,345 h", "GPU-hours"), ("Busy", "81 %", ""), ("Cost", "1,234.00", "EUR")]),
-            *(note(f"A note of level {level}", level) for level in ("good", "warning", "bad", "neutral")),
-            section(
-                "Words",
-                paragraph("A paragraph with <markup> in its text."),
-                items(["one", badge("ok", "good"), badge("late", "warning"), badge("unknown")]),
-                facts([("Namespace", "team-a"), ("An address", "https://example.com/" + "long/" * 30)]),
-                code("a line of a log " * 30),
-                changed_lines(["@@ spec", " kept", "-removed: 1", "+added: 2"]),
-                disclosure("More", paragraph("Hidden at first."), is_open=True),
-            ),
-            section(
-                "Figures",
-                bar_chart(
-                    "GPU-hours by team",
+        Report(
+            "Every block",
+            [
+                Section(
+                    "",
                     [
-                        Bar("team-a", [("busy", 40.0), ("idle", 10.0), ("not known", 5.0)], "55.0"),
-                        Bar("team-b", [("busy", 4.0), ("idle", 30.0), ("not known", 0.0)], "34.0"),
+                        Figures([("Held", "12,345 h", "GPU-hours"), ("Busy", "81 %", ""), ("Cost", "1,234.00", "EUR")]),
+                        *(Text(f"A note of level {level}", level) for level in ("good", "warning", "bad")),
                     ],
-                    ("busy", "idle", "not known"),
-                    unit="GPU-hours",
                 ),
-                curve(
-                    "GPU utilisation",
-                    [0.1, 0.5, None, 0.9, 0.95],
-                    label="average 61 %, peak 95 %",
-                    unit="%",
-                    start="10:00",
-                    end="11:00",
-                    high=1,
+                Section(
+                    "Words",
+                    [
+                        Text("A paragraph with <markup> in its text."),
+                        Notes(["one", "two"]),
+                        Names("Not declared", ["a", "b"]),
+                        Groups(
+                            [Group("Deployment/team-a/chat", [("spec.replicas: declared 2, live 3", "by kubectl")])]
+                        ),
+                        Facts("Job", [("status", "Status", "Running"), ("url", "An address", address)]),
+                        Logs([("The last lines", ["a line of a log " * 30])]),
+                    ],
                 ),
-                page_table("Jobs", _COLUMNS, [row, row], {"name": "All", "c0": "24,691.2"}),
-            ),
-        ],
-        lead="What pages are made of",
-        footer="Made by a test",
+                Section(
+                    "Figures",
+                    [
+                        Bars("GPU-hours by team", bars, ("busy", "idle", "not known"), unit="GPU-hours"),
+                        Curves([curve], "10:00", "11:00"),
+                        Table(_COLUMNS, [row, row], "Jobs", totals={"name": "All", "c0": "24,691.2"}),
+                    ],
+                ),
+            ],
+            lead="What pages are made of",
+            footer="Made by a test",
+        )
     )
 
 
@@ -122,7 +126,7 @@ def test_the_scheme_of_the_system_decides_the_colours(browser: Browser, page: Pa
 def test_a_page_asks_for_nothing_even_if_markup_slips_in(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     slipped = '<img src="http://127.0.0.1:9/x.png"><script>document.title = "run"</script>'
-    page.write_text(html_page("Safe", []).replace("</main>", f"{slipped}</main>"))
+    page.write_text(html_page(Report("Safe", [])).replace("</main>", f"{slipped}</main>"))
     browser.open(page, width=1280)
     assert browser.evaluate("document.title") == "Safe"
     loaded = browser.evaluate("performance.getEntriesByType('resource').filter(e => e.transferSize > 0).length")

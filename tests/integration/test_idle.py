@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.idle.idle_jobs import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.idle.idle_jobs import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load_policy
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.policy_rules import policy_config_map, rules_of

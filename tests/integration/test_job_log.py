@@ -148,7 +148,7 @@ def test_a_pod_that_has_not_started_says_why(ansible: Ansible, api: Api, namespa
     result = log(ansible, namespace, "train")
     (row,) = result.result["results"]
     assert (row["lines"], row["node"], row["status"]) == ([], None, "Pending")
-    assert row["error"].startswith(f"pod {row['pod']} cannot be scheduled: "), row
+    assert row["error"].startswith(f"pod {row['pod']} cannot be scheduled"), row
     assert "GPU" in row["error"]
 
 

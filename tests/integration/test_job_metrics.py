@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs.job_info import MODULE as INFO
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.metrics.job_metrics import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_info import MODULE as INFO
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.metrics.job_metrics import MODULE
 from kubesim import Cluster
 
 from . import manifests, monitoring

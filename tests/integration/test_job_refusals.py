@@ -97,7 +97,7 @@ def test_a_missing_namespace(ansible: Ansible, recorder: Recorder):
     result = ansible.job(definition=training(), namespace="gpuctl-nowhere")
     assert result.failed
     assert "training train in namespace gpuctl-nowhere" in result.message
-    assert "kubectl create namespace gpuctl-nowhere" in result.message
+    assert "Create it with gpuctl_workspace (namespace=gpuctl-nowhere)" in result.message
     assert "Did you mean" not in result.message
     # With its priority class there already, the first write of a single job is what the server refuses.
     assert {request.status for request in recorder.requests if str(request) in recorder.writes} <= {404}
@@ -105,9 +105,10 @@ def test_a_missing_namespace(ansible: Ansible, recorder: Recorder):
 
 def test_a_misspelled_namespace(ansible: Ansible, namespace: str):
     result = ansible.job(definition=training(), namespace=f"{namespace}a")
-    assert f"Did you mean {namespace}? If not, create it (kubectl create namespace {namespace}a)" in result.message
+    create = f"reate it with gpuctl_workspace (namespace={namespace}a)"
+    assert f"Did you mean {namespace}? If not, c{create}" in result.message
     bounded = ansible.job(definition=training(), namespace=f"{namespace}a", allowed_namespaces=[f"{namespace}a"])
-    assert f"Create it (kubectl create namespace {namespace}a)" in bounded.message
+    assert f"C{create}" in bounded.message
 
 
 def test_a_check_run_trusts_an_earlier_task_to_make_the_namespace_and_warns(ansible: Ansible, recorder: Recorder):

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import built_in_catalog
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.promql import Source, plain_queries
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catalog import built_in_catalog
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.promql import Source, plain_queries
 
 from tools.draw_dashboards import Source as Drawn
 from tools.draw_dashboards import expressions, page

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The playbook runwhere.gpuctl.notebook_copy, on a simulated cluster that runs commands for it."""
+"""The playbook runwhere.gpuctl.copy and its former name, on a simulated cluster that runs commands for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from kubesim import Cluster
 
 from .ansible import Ansible, TaskResult
-from .manifests import notebook
+from .manifests import notebook, training
 
 
 @pytest.fixture(scope="module")
@@ -39,26 +39,48 @@ def home(ansible: Ansible, cluster: Cluster, containers: Path) -> Path:
     return containers / str(pod["metadata"]["uid"]) / "main"
 
 
-def copy(ansible: Ansible, **variables: str) -> TaskResult:
+def copy(ansible: Ansible, playbook: str = "copy", **variables: str) -> TaskResult:
     """The last task of the playbook that does something."""
     given = {"name": "lab", "local": "data", "remote": "/home/jovyan/data", **variables}
     arguments = [part for name, value in given.items() for part in ("-e", f"gpuctl_{name}={value}")]
-    run = ansible.run("ansible-playbook", "runwhere.gpuctl.notebook_copy", *arguments)
+    run = ansible.run("ansible-playbook", f"runwhere.gpuctl.{playbook}", *arguments)
     last = next(task for task in reversed(run.tasks) if task.task != "Show what was copied")
     return replace(last, screen=run.output)
 
 
-def test_a_directory_to_a_notebook_and_back(ansible: Ansible, home: Path, tmp_path: Path):
+@pytest.mark.parametrize(("playbook", "noun"), [("copy", "job"), ("notebook_copy", "notebook")])
+def test_a_directory_to_a_notebook_and_back(ansible: Ansible, home: Path, tmp_path: Path, playbook: str, noun: str):
     (tmp_path / "data" / "sub").mkdir(parents=True)
-    (tmp_path / "data" / "sub" / "a.txt").write_text("hello")
-    for direction in ("", "to_notebook"):
-        sent = copy(ansible, local="data/", direction=direction)
+    (tmp_path / "data" / "sub" / "a.txt").write_text(playbook)
+    for direction in ("", f"to_{noun}"):
+        sent = copy(ansible, playbook, local="data/", direction=direction)
         assert not sent.failed, sent.screen
-        assert (home / "home/jovyan/data/sub/a.txt").read_text() == "hello"
+        assert (home / "home/jovyan/data/sub/a.txt").read_text() == playbook
     assert not sent.changed
-    fetched = copy(ansible, direction="from_notebook", local=str(tmp_path / "back"))
+    fetched = copy(ansible, playbook, direction=f"from_{noun}", local=str(tmp_path / "back"))
     assert fetched.changed, fetched.screen
-    assert (tmp_path / "back" / "sub" / "a.txt").read_text() == "hello"
+    assert (tmp_path / "back" / "sub" / "a.txt").read_text() == playbook
+
+
+def test_files_of_a_training(ansible: Ansible, cluster: Cluster, containers: Path, tmp_path: Path):
+    """One of its pods is named by its rank, or by its JOB ID instead of the name."""
+    resources = {"gpu": 0, "node_count": 2}
+    submitted = ansible.job(definition=training("sft", resources=resources), wait=True, wait_timeout=60)
+    assert not submitted.failed, submitted.message
+    pods = {
+        pod["metadata"]["name"]: containers / str(pod["metadata"]["uid"]) / "main"
+        for pod in cluster.call(lambda: cluster.registry.list("Pod", "default"))
+        if pod["metadata"]["labels"]["app"] == "sft"
+    }
+    for job_id, root in pods.items():
+        (root / "output").mkdir(parents=True)
+        (root / "output" / "model.pt").write_text(job_id)
+    refused = copy(ansible, name="sft", direction="from_job", remote="/output", local="out")
+    assert f"2 pods are running. Set gpuctl_pod to one of them, such as {min(pods)}" in refused.message
+    for given in ({"name": "sft", "pod": "1"}, {"name": max(pods)}):
+        fetched = copy(ansible, **given, direction="from_job", remote="/output", local="out")
+        assert not fetched.failed, fetched.screen
+        assert (tmp_path / "out" / "model.pt").read_text() == max(pods)
 
 
 def test_a_missing_notebook(ansible: Ansible):
@@ -75,7 +97,7 @@ def test_a_missing_notebook(ansible: Ansible):
         ({"remote": ""}, "Missing variable: gpuctl_remote. Add -e gpuctl_remote="),
         (
             {"direction": "sideways"},
-            "gpuctl_direction: unknown value: sideways. Use one of: to_notebook, from_notebook.",
+            "gpuctl_direction: unknown value: sideways. Use one of: to_job, from_job.",
         ),
         ({"namspace": "team-a"}, "Unknown variable: gpuctl_namspace. Did you mean gpuctl_namespace?"),
     ],
@@ -88,6 +110,6 @@ def test_what_cannot_be_meant(ansible: Ansible, variables: dict[str, str], words
 
 
 def test_a_misspelled_direction_copies_nothing(ansible: Ansible):
-    said = copy(ansible, dirction="from_notebook")
+    said = copy(ansible, dirction="from_job")
     assert said.failed, said.screen
     assert said.message == "Unknown variable: gpuctl_dirction. Did you mean gpuctl_direction?"

@@ -8,8 +8,11 @@ import hashlib
 import hmac
 import importlib
 import json
+import socketserver
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -159,6 +162,74 @@ def test_a_server_that_is_not_there(offline: Ansible) -> None:
     result = offline.module("gpuctl_notify", url="http://127.0.0.1:1/hook", event=EVENT, retries=0).result
     text = "webhook did not take the notification: Connection refused. Check url, and that the service is up."
     assert result["msg"] == text
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "problem"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n", b"x" * 5000, "no complete answer within 1 s"),
+        (b"HTTP/1.1 200 OK\r\nX-Slow: ", b"x" * 5000, "no complete answer within 1 s"),
+        (b"HTTP/1.1 503 Later\r\nTransfer-Encoding: chunked\r\n\r\n", b"", "IncompleteRead(0 bytes read)"),
+        (b"", b"", "Remote end closed connection without response"),
+    ],
+    ids=["body, byte by byte", "header, byte by byte", "no body", "no answer"],
+)
+def test_an_answer_that_never_ends_or_breaks_off(offline: Ansible, head: bytes, body: bytes, problem: str) -> None:
+    with dripping(head, body) as (url, requests):
+        before = time.monotonic()
+        told = offline.module("gpuctl_notify", service="wecom", url=url, message="m", timeout=1, retries=1)
+        assert time.monotonic() - before < 20, "5,000 bytes would take more than 8 minutes"
+    assert told.failed
+    assert told.message == f"wecom did not take the notification: {problem}. Check url, and that the service is up."
+    assert len(requests) == 2, "it was tried again"
+
+
+@contextmanager
+def dripping(head: bytes, body: bytes) -> Iterator[tuple[str, list[bytes]]]:
+    """A server that sends the head, then ten bytes of the body each second, and closes the connection."""
+    requests: list[bytes] = []
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            requests.append(self.request.recv(65_536))
+            self.request.sendall(head)
+            with suppress(OSError):
+                for number in range(len(body)):
+                    self.request.sendall(body[number : number + 1])
+                    time.sleep(0.1)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", requests
+        server.shutdown()
+
+
+def test_a_mail_server_that_never_answers(offline: Ansible) -> None:
+    with dripping(b"", b"220-wait\r\n" * 500) as (url, _):
+        mail = {"mail_from": "a@example.com", "mail_to": ["b@example.com"], "mail_port": int(url.rpartition(":")[2])}
+        told = offline.module(
+            "gpuctl_notify", service="email", mail_host="127.0.0.1", message="m", timeout=1, retries=0, **mail
+        )
+    assert told.message.startswith(
+        "email did not take the notification: no complete answer within 1 s. Check mail_host"
+    )
+
+
+def test_a_password_is_not_mailed_without_encryption(offline: Ansible) -> None:
+    mail = {
+        "mail_from": "a@example.com",
+        "mail_to": ["b@example.com"],
+        "mail_username": "a",
+        "mail_password": "hunter22",
+    }
+    told = offline.module(
+        "gpuctl_notify", service="email", mail_host="mail.invalid", mail_security="none", message="m", **mail
+    )
+    assert told.failed
+    assert told.message.endswith(
+        "mail_password would be sent without encryption. Set mail_security=starttls or mail_security=tls."
+    )
 
 
 def test_a_mail_server_that_is_not_there(offline: Ansible) -> None:

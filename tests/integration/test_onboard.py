@@ -418,6 +418,26 @@ def test_a_token_for_jobs_is_written_once_and_shown_nowhere(
     assert api.get("secret", "gpuctl-tokens", namespace) is None
 
 
+def test_tokens_that_an_old_role_does_not_let_read_are_kept_with_a_warning(ansible: Ansible, api: Api, namespace: str):
+    """The roles of former versions name the Secret of registries alone."""
+    assert ansible.module("gpuctl_workspace", namespace=namespace, claim={"size": "1Gi"}, tokens={"hf": "x"}).changed
+    user = "gpuctl-test-former-administrator"
+    claims = {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "delete"]}
+    registry = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["gpuctl-registry"], "verbs": ["get"]}
+    api.create("role", {"metadata": {"name": "former"}, "rules": [claims, registry]}, namespace)
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "former"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+    binding = {"metadata": {"name": "former"}, "roleRef": reference, "subjects": [subject]}
+    api.create("rolebinding", binding, namespace)
+
+    done = ansible.module("gpuctl_workspace", namespace=namespace, state="absent", impersonate_user=user)
+    assert done.changed, done.message
+    said = " ".join(done.screen.split())
+    assert f"Secret gpuctl-tokens in namespace {namespace} is kept" in said
+    assert "Run gpuctl_rbac with level administer" in said
+    assert api.get("secret", "gpuctl-tokens", namespace)
+
+
 @pytest.mark.parametrize(
     ("tokens", "words"),
     [
@@ -434,3 +454,22 @@ def test_a_token_that_cannot_be_is_refused(
     assert words in refused.message
     assert "s3cret-inside" not in refused.screen
     assert recorder.writes == []
+
+
+def test_the_playbook_workspace_provides_what_the_messages_name(ansible: Ansible, api: Api, namespace: str):
+    ansible.environment["GPUCTL_TOKEN"] = "hf_t-0p5ecret"
+    given = ["-e", f"gpuctl_namespace={namespace}"]
+    playbook = ("ansible-playbook", "runwhere.gpuctl.workspace", *given)
+    claim = ansible.run(*playbook, "-e", "gpuctl_claim=datasets", "-e", "gpuctl_storage=10Gi")
+    assert claim.status == 0, claim.output
+    assert api.get("persistentvolumeclaim", "datasets", namespace)
+    token = ansible.run(*playbook, "-e", "gpuctl_token=hf", "--diff", "-vvv")
+    assert token.status == 0, token.output
+    assert "hf_t-0p5ecret" not in token.output
+    assert api.get("secret", "gpuctl-tokens", namespace)["data"].keys() == {"hf"}
+
+    ansible.environment["GPUCTL_TOKEN"] = ""
+    without = ansible.run(*playbook, "-e", "gpuctl_token=other")
+    assert without.status != 0
+    assert "Set the environment variable GPUCTL_TOKEN" in " ".join(without.output.split())
+    assert api.get("secret", "gpuctl-tokens", namespace)["data"].keys() == {"hf"}

@@ -72,6 +72,18 @@ def test_status_shows_the_namespace_of_the_context(ansible: Ansible, recorder: R
     assert "Only namespace" not in named.output
 
 
+def test_history_shows_the_namespace_of_the_context(ansible: Ansible, recorder: Recorder, namespace: str):
+    ansible.job(definition=compute("web"), namespace=namespace)
+    shown = playbook(with_context(ansible, recorder, namespace), "history")
+    assert "web" in shown.output
+    assert f"Only namespace {namespace} is shown. Add -e gpuctl_all_namespaces=true to show all." in shown.output
+    elsewhere = with_context(ansible, recorder, "default")
+    assert namespace not in playbook(elsewhere, "history").output
+    everything = playbook(elsewhere, "history", all_namespaces="true")
+    assert namespace in everything.output
+    assert "Only namespace" not in everything.output
+
+
 def test_an_unusable_namespace_is_refused_before_any_request(ansible: Ansible, recorder: Recorder):
     recorder.clear()
     refused = with_context(ansible, recorder, "a_b").job(definition=compute("web"))

@@ -8,7 +8,8 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.plan_report import plan_page
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import html_page
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.plan_report import plan_report
 
 from .ansible import ROOT
 from .browser import chromium
@@ -23,7 +24,7 @@ _PLAN = ROOT / "tests" / "unit" / "fixtures" / "plan.json"
 @pytest.mark.parametrize("width", [1280, 400])
 def test_the_page_fits_and_is_accessible(tmp_path: Path, width: int, dark: bool) -> None:
     page = tmp_path / "plan.html"
-    page.write_text(plan_page(json.loads(_PLAN.read_text())))
+    page.write_text(html_page(plan_report(json.loads(_PLAN.read_text()))))
     with chromium(tmp_path) as browser:
         browser.open(page, width=width, dark=dark)
         assert browser.requests == [page.as_uri()]

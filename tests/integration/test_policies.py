@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, pool_config_map
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import (
+    Declaration,
+    pool_config_map,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import pool_config_map_name
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import SUBMIT
 

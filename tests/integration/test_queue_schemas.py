@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, PoolQueue
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import Declaration, PoolQueue
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.backends import BACKENDS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.provide_queues import plan_queues, queue_objects
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.teams import Team, capacity_of

@@ -188,7 +188,7 @@ def test_an_unmanaged_binding_is_not_changed(ansible: Ansible, api: Api, namespa
         ),
         (
             {"name": "a", "namespace": "default", "level": "submit", "namespaces": ["gpuctl-nowhere", "default"]},
-            ["namespace gpuctl-nowhere not found", "kubectl create namespace"],
+            ["namespace gpuctl-nowhere not found", "gpuctl_workspace (namespace=gpuctl-nowhere)"],
         ),
     ],
 )

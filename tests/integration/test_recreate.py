@@ -12,6 +12,7 @@ import yaml
 from .ansible import Ansible, Run
 from .api import Api, eventually
 from .manifests import compute, training
+from .pools import Field
 from .recorder import Recorder
 
 CHANGED = {"image": "registry.example.com/ml:v2"}
@@ -67,11 +68,11 @@ def test_a_training_that_runs_is_only_recreated_on_request(
 
 def test_a_training_that_waits_is_recreated_without_a_question(ansible: Ansible, api: Api, namespace: str):
     declare(ansible, training("stuck", resources={"gpu-type": "H9"}))
-    assert run(ansible, "submit", namespace=namespace).status == 0
+    assert run(ansible, "submit", namespace=namespace, strict=False).status == 0
     before = uids(api, namespace)
     eventually(lambda: api.list("pod", namespace))
     declare(ansible, training("stuck", resources={"gpu-type": "H9"}, environment=CHANGED))
-    done = run(ansible, "submit", namespace=namespace)
+    done = run(ansible, "submit", namespace=namespace, strict=False)
     assert done.status == 0, done.output
     assert uids(api, namespace) != before
 
@@ -106,7 +107,7 @@ def test_what_cannot_work_is_a_warning_and_with_strict_an_error(
     assert "hunter22" not in refused.output
     assert recorder.writes == []
 
-    warned = run(ansible, playbook, namespace=namespace)
+    warned = run(ansible, playbook, namespace=namespace, strict=False)
     assert warned.status == 0, warned.output
     assert unsaid(warned) == [], warned.output
     assert len(api.list("job", namespace)) == 2
@@ -116,6 +117,43 @@ def test_what_cannot_work_is_a_warning_and_with_strict_an_error(
     assert again.status == 0, "what is not changed is not checked again"
     asked = {request.path.partition("?")[0].rpartition("/")[2] for request in recorder.requests}
     assert asked.isdisjoint({"serviceaccounts", "persistentvolumeclaims", "resourcequotas"})
+
+
+IMPOSSIBLE = [
+    training("bytes", resources={"memory": 128}),
+    training("lost", resources={"pool": "no-such-pool"}),
+    training("typed", resources={"gpu-type": "H9"}),
+    compute("data", storage={"workdirs": [{"path": "/data", "claim": "none"}]}),
+]
+NAMED = ["resources.memory: 128 is 128 bytes", "resources.pool: pods cannot be", "resources.gpu-type: pods cannot be"]
+
+
+@pytest.mark.parametrize("check", [[], ["--check"]], ids=["run", "check"])
+def test_submit_refuses_what_nobody_can_mean(
+    ansible: Ansible, api: Api, namespace: str, recorder: Recorder, check: list[str]
+):
+    declare(ansible, *IMPOSSIBLE)
+    refused = run(ansible, "submit", *check, namespace=namespace)
+    text = " ".join(refused.output.split())
+    assert refused.status != 0
+    assert [said for said in NAMED if f"jobs.yaml, document {NAMED.index(said) + 1}, {said}" not in text] == []
+    assert text.partition("fatal: ")[2].count("-e gpuctl_strict=false") == 1, refused.output
+    assert recorder.writes == []
+
+    passed = run(ansible, "submit", *check, namespace=namespace, strict=False)
+    assert passed.status == 0, passed.output
+    assert len(api.list("job", namespace)) == (0 if check else 3)
+
+
+def test_a_declared_pool_may_get_its_nodes_later(ansible: Ansible, field: Field, namespace: str):
+    pool = field.pool("later")
+    ansible.module("gpuctl_pool", definition={"kind": "pool", "pool": {"name": pool}, "nodes": []})
+    declare(ansible, training("early", resources={"pool": pool}))
+    done = run(ansible, "submit", namespace=namespace)
+    assert done.status == 0, done.output
+    declare(ansible, *IMPOSSIBLE[1:3])
+    assert run(ansible, "submit", namespace=namespace, wait_for_nodes=True).status == 0
+    assert not ansible.job(definition=IMPOSSIBLE[0], namespace=namespace).failed
 
 
 def unsaid(run: Run) -> list[str]:

@@ -54,6 +54,52 @@ def test_the_tables_and_below_them_why(ansible: Ansible, field: Field, namespace
     assert recorder.writes == []
 
 
+TABLES = {
+    "jobs": ("1 job: 1 Running", "NAME NAMESPACE KIND"),
+    "nodes": ("NODE STATUS GPU TYPE GPUS USED FREE POOL",),
+    "pools": ("POOL STATUS GPUS USED FREE NODES",),
+    "quotas": ("No quotas.",),
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_one_table_alone(ansible: Ansible, namespace: str, table: str):
+    ansible.job(definition=compute("web"), namespace=namespace, wait=True, wait_timeout=60)
+    plain = Ansible(ansible.directory, {**ansible.environment, "ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain"})
+    run = status(plain, namespace=namespace, table=table)
+    assert run.status == 0, run.output
+    first_lines = [" ".join(text.split()) for text in run.output.splitlines()[: len(TABLES[table])]]
+    for expected, found in zip(TABLES[table], first_lines, strict=True):
+        assert found.startswith(expected)
+
+
+def test_the_nodes_that_are_asked_for(ansible: Ansible, field: Field):
+    pool, node = field.pool("a"), field.nodes[0]
+    ansible.module("gpuctl_pool", name=pool, nodes={node: {"gpu-type": "A100-test"}})
+    for given in ({"pool": pool}, {"node": node}, {"gpu_type": "a100-TEST", "status": "active"}):
+        shown = status(ansible, table="nodes", **given).output
+        assert line(shown, node)[1:3] == ["active", "A100-test"]
+        assert field.nodes[1] not in shown
+    assert line(status(ansible, table="nodes", node=node, label_keys="pool").output, node) == [
+        node,
+        f"runwhere.ai/pool={pool}",
+    ]
+
+
+WRONG = {
+    "node": ({"node": "none"}, "node not found: none. Check its name."),
+    "type": ({"gpu_type": "a100-tset"}, "GPU type not found: a100-tset."),
+    "status": ({"status": "activ"}, "status not found: activ. Did you mean active?"),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), WRONG.values(), ids=WRONG)
+def test_nodes_that_do_not_exist(ansible: Ansible, given: dict[str, str], message: str):
+    run = status(ansible, table="nodes", **given)
+    assert run.status == 2, run.output
+    assert message in run.output
+
+
 def test_running_jobs_need_no_explanation(ansible: Ansible, namespace: str):
     assert f"{namespace}/" not in status(ansible, namespace=namespace).output
 

@@ -8,11 +8,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history_store import write_history
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_store import write_history
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import resolve_connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, run_task
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.usage.usage_info import MODULE
 from kubesim import Cluster
 
 from .monitoring import needs_prometheus, prometheus

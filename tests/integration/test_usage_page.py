@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.usage.gpu_usage import Measured, Owner, Use, usage_rows
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report import usage_page
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.gpu_usage import (
+    Measured,
+    Owner,
+    Use,
+    usage_rows,
+)
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import html_page
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report import usage_report
 
 from .ansible import ROOT
 from .browser import chromium
@@ -51,7 +57,7 @@ def report(group_by: Sequence[str]) -> dict[str, Any]:
 @pytest.mark.parametrize("width", [1280, 400])
 def test_the_page_fits_and_is_accessible(tmp_path: Path, width: int) -> None:
     page = tmp_path / "usage.html"
-    page.write_text(usage_page(report(["team"])))
+    page.write_text(html_page(usage_report(report(["team"]))))
     with chromium(tmp_path) as browser:
         browser.open(page, width=width)
         assert browser.requests == [page.as_uri()]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_times import Hold
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history import Keys, pod_keys
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_history import Keys, pod_keys
 
 from .monitoring import promtool
 

@@ -115,7 +115,7 @@ def test_a_secret_that_does_not_exist(ansible: Ansible, namespace: str):
     manifest = shell("training", "secretive", "true", environment={"env": env})
     result = failed_early(ansible, manifest, namespace)
     assert 'secret "nowhere" not found' in result.message
-    assert "kubectl create secret generic nowhere" in result.message
+    assert "Keep the value in Secret gpuctl-tokens" in result.message
     assert "Pydantic" not in result.screen
 
 

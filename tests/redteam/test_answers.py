@@ -24,11 +24,11 @@ NEW = compute("new", resources={"gpu": 64})
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "access": ("access.access_info", {"namespaces": [NAMESPACE]}),
     "fit": (
-        "jobs.fit_info",
+        "insight.fit.fit_info",
         {"definition": [training(), compute("new", resources={"gpu": 64})], "namespace": NAMESPACE},
     ),
-    "usage": ("usage.usage_info", {"use_prometheus": "never", "group_by": ["job", "pool", "gpu_type"]}),
-    "history": ("jobs.job_history_info", {"manifests": True}),
+    "usage": ("insight.usage.usage_info", {"use_prometheus": "never", "group_by": ["job", "pool", "gpu_type"]}),
+    "history": ("insight.history.job_history_info", {"manifests": True}),
 }
 VALUES: list[Any] = [
     None, True, -1, 2**63, 1e308, "", "x", "\x1b[2J", "9" * 500, "1e99999", "0001-01-01T00:00:00Z",
@@ -107,6 +107,22 @@ def test_one_wrong_value_is_left_out_or_said(cluster: Cluster, task: str) -> Non
         assert "bug in runwhere.gpuctl" not in str(result.get("msg")), (seed, said, result.get("exception"))
         assert "\x1b" not in json.dumps(result, ensure_ascii=False), (seed, said)
         assert len(str(result.get("msg"))) < 6_000
+
+
+def test_a_class_of_priority_without_a_number_is_left_out(cluster: Cluster) -> None:
+    def answer(request: Visitor) -> None:
+        status, found = send(cluster, request.method, request.path, json.loads(request.body or b"null"))
+        for one in found.get("items", ()) if "priorityclasses" in request.path else ():
+            one["value"] = {"a": 1}
+        request.answer(json.dumps(found).encode(), f"{status} Status")
+
+    place, options = TASKS["fit"]
+    with hostile(answer) as server:
+        result = run(place, server.url, **options, request_timeout=20).result
+    assert not result.get("failed"), result
+    assert "PriorityClass gpuctl-medium cannot be read: value: an object instead of a whole number" in str(
+        result["warnings"]
+    )
 
 
 def test_an_amount_that_no_machine_has_is_left_out(cluster: Cluster) -> None:

@@ -22,7 +22,7 @@ from integration.manifests import compute, training
 
 TOKEN = 'K"9/x+y&z%1_t0k3n-5d77e1'
 PASSWORD = "p4ss/w+rd-1b88c2"
-WAYS = [pytest.param("1", id="fast"), pytest.param("0", id="module")]
+WAYS = [pytest.param("1", id="fast"), pytest.param("0", id="module", marks=pytest.mark.nightly)]
 
 
 @pytest.fixture(params=WAYS)

@@ -32,16 +32,16 @@ SECONDS = 60  # of a task that waits 2 s for a silent server; most need one
 
 JOB = b'{"metadata":{"name":"a","namespace":"n","labels":{"app":"a","runwhere.ai/job-type":"training"}},"spec":{}}'
 
-INFO: tuple[str, dict[str, Any]] = ("jobs.job_info", {})
+INFO: tuple[str, dict[str, Any]] = ("insight.jobs.job_info", {})
 PRESENT: tuple[str, dict[str, Any]] = ("jobs.job", {"definition": training(), "namespace": "ml"})
 ABSENT: tuple[str, dict[str, Any]] = ("jobs.job", {**PRESENT[1], "state": "absent"})
-LOG: tuple[str, dict[str, Any]] = ("follow.follow_log", {"name": "train", "namespace": "ml"})
+LOG: tuple[str, dict[str, Any]] = ("insight.follow.follow_log", {"name": "train", "namespace": "ml"})
 COPY: tuple[str, dict[str, Any]] = (
-    "copy.copy",
+    "insight.copy.copy",
     {"name": "train", "namespace": "ml", "local_path": "/tmp", "remote_path": "/x", "state": "from_pod"},
 )
-FIT: tuple[str, dict[str, Any]] = ("jobs.fit_info", {"definition": training(), "namespace": "ml"})
-USAGE: tuple[str, dict[str, Any]] = ("usage.usage_info", {"use_prometheus": "never"})
+FIT: tuple[str, dict[str, Any]] = ("insight.fit.fit_info", {"definition": training(), "namespace": "ml"})
+USAGE: tuple[str, dict[str, Any]] = ("insight.usage.usage_info", {"use_prometheus": "never"})
 ACCESS: tuple[str, dict[str, Any]] = ("access.access_info", {"namespaces": ["ml"]})
 TASKS = {
     "list": INFO, "apply": PRESENT, "delete": ABSENT, "log": LOG, "copy": COPY,
@@ -220,7 +220,7 @@ def test_a_hundred_thousand_objects() -> None:
     """A server ignores the limit of a page: what it sends takes as much memory as that many objects do."""
     page = b"[" + b",".join([JOB] * 100_000) + b"]"
     with hostile(lambda request: request.list(page if "/jobs" in request.path else b"[]")) as server:
-        outcome = run("jobs.job_info", server.url, request_timeout=30, own_process=True)
+        outcome = run("insight.jobs.job_info", server.url, request_timeout=30, own_process=True)
     assert outcome.mebibytes < MEBIBYTES
     assert outcome.seconds < SECONDS
 
@@ -247,7 +247,7 @@ def test_a_key_that_comes_twice() -> None:
     """A server sends two lists in one: the last one counts, as in Kubernetes."""
     twice = '{"kind":"%s","items":[%s],"metadata":{},"items":[]}'
     with hostile(lambda request: request.answer((twice % (request.kind, JOB.decode())).encode())) as server:
-        assert run("jobs.job_info", server.url).result["results"] == []
+        assert run("insight.jobs.job_info", server.url).result["results"] == []
 
 
 # -- too slow ----------------------------------------------------------------------------------------------------------
@@ -517,7 +517,7 @@ def test_messages_without_output(message: bytes, monkeypatch: pytest.MonkeyPatch
     with hostile(after_handshake(lambda request: request.flood(message * 100))) as server:
         client = Client(Connection(server.url, retries=0, request_timeout=2))
         with pytest.raises(ConnectionProblem, match="more than 1000 messages without output"):
-            client.run_command("ml", "train-x", "main", ["true"])
+            exec.run_command(client, "ml", "train-x", "main", ["true"])
 
 
 def test_a_command_has_a_last_hour(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -526,7 +526,7 @@ def test_a_command_has_a_last_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     with hostile(after_handshake(lambda request: request.drip(frame(b"", 9) * 1000, 0.001))) as server:
         client = Client(Connection(server.url, retries=0, request_timeout=2))
         with pytest.raises(ConnectionProblem, match=r"the command has not ended within 0\.5 s"):
-            client.run_command("ml", "train-x", "main", ["true"])
+            exec.run_command(client, "ml", "train-x", "main", ["true"])
 
 
 # -- options of a task -------------------------------------------------------------------------------------------------
@@ -597,5 +597,5 @@ def test_an_old_version_of_tls(authority: Path) -> None:
 def test_the_good_certificate_is_accepted(authority: Path) -> None:
     """The tests above would also pass if nothing worked."""
     with hostile(lambda request: request.list(), speaking(authority, "good")) as server:
-        assert run("jobs.job_info", server.url, ca_cert=str(authority / "good.crt")).result["results"] == []
+        assert run("insight.jobs.job_info", server.url, ca_cert=str(authority / "good.crt")).result["results"] == []
         assert server.heads

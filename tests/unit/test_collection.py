@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import kubesim
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.doc_fragments.connection import ModuleDocFragment
@@ -40,6 +39,7 @@ OPTIONAL_FRAGMENTS = [
         "manifests.conflicts",
         "connection.concurrency",
         "connection.namespaces",
+        "connection.all_namespaces",
         "drift",
         "prometheus",
         "attributes.write_module",
@@ -161,28 +161,6 @@ def test_a_proxy_header_names_its_environment_variable(option: str) -> None:
 
 def _variables(option: dict[str, Any]) -> set[str]:
     return set(re.findall(r"E\((K8S_AUTH_\w+)\)", str(option["description"])))
-
-
-# ---- The simulator
-
-
-def test_the_simulator_is_used_by_its_public_names_only() -> None:
-    private = re.compile(r"^\s*(?:from kubesim\.\S+ import|import kubesim\.)", re.MULTILINE)
-    sources = [name for name in files(ROOT) if name.endswith(".py") and not name.startswith("kubesim/")]
-    assert [name for name in sources if private.search(_text(name))] == []
-    used = {
-        name.strip()
-        for source in sources
-        for names in re.findall(r"^\s*from kubesim import ([\w, ]+)$", _text(source), re.MULTILINE)
-        for name in names.split(",")
-    }
-    assert used <= set(kubesim.__all__)
-
-
-def test_the_simulator_knows_nothing_of_the_collection() -> None:
-    imported = re.compile(r"^\s*(?:from|import) (?:ansible|ansible_collections|tests|tools)\b", re.MULTILINE)
-    sources = [name for name in files(ROOT) if name.startswith("kubesim/") and name.endswith(".py")]
-    assert [name for name in sources if imported.search(_text(name))] == []
 
 
 # ---- Versions

@@ -146,7 +146,7 @@ def test_links_within_the_readme_lead_to_a_heading() -> None:
     assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= anchors
 
 
-@pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("name", ["docs/architecture.md", "docs/decisions.md", "CONTRIBUTING.md"])
 def test_files_that_developers_are_sent_to_exist(name: str) -> None:
     """Paths in the architecture page may start at module_utils."""
     text = (ROOT / name).read_text(encoding="utf-8")

@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.events.asyncio_bridge import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.events.asyncio_bridge import (
     SourceFailed,
     run_source,
     source_arguments,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.events.event_rows import EVENT_TYPES
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.events.event_rows import EVENT_TYPES
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.prometheus_options import (
+    PrometheusOptions,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import connection_argument_spec
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.prometheus.prometheus_options import PrometheusOptions
 from jinja2 import StrictUndefined, UndefinedError
 from jinja2.nativetypes import NativeEnvironment
 

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import KINDS
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.kinds import KINDS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.validation import KIND_ALIASES
 from outside_packages import imported
 from referencing import Registry, Resource

@@ -36,8 +36,8 @@ def test_a_page_without_options_stays_as_it_is() -> None:
 
 
 def test_required_options_come_first() -> None:
-    own = docs.own_options(ROOT / "plugins" / "modules" / "gpuctl_workspace.py")
-    assert own == ["namespace", "state", "claim", "registry", "tokens"]
+    own = docs.own_options(ROOT / "plugins" / "modules" / "gpuctl_kubeconfig.py")
+    assert own[:4] == ["dest", "name", "state", "kind"]
 
 
 def test_the_navigation_has_the_guides_by_task_and_then_the_reference() -> None:

@@ -11,9 +11,19 @@ from pathlib import Path
 
 import pytest
 
-PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
+from tools.structure import PLUGINS, circles, import_graph, lines, module_file, reachable
+
 MODULE_UTILS = PLUGINS / "module_utils"
 FILES = sorted(MODULE_UTILS.rglob("*.py"))
+# Lines that a module may import, itself included. They only ever go down.
+BUDGETS = {
+    "gpuctl_job": 13_650,
+    "gpuctl_node_label": 7_000,
+    "gpuctl_pool": 11_600,
+    "gpuctl_quota": 11_250,
+    "gpuctl_rbac": 8_000,
+    "gpuctl_status": 16_950,
+}
 EVERYWHERE = {"run"}  # the entry point of each module
 
 
@@ -49,6 +59,27 @@ def test_packages_do_not_import_each_other_in_a_circle() -> None:
         pytest.fail(" <- ".join(cycle.args[1]))
 
 
+def test_files_do_not_import_each_other_in_a_circle() -> None:
+    """Types count: a file that cannot be understood without another one belongs above or below it."""
+    found = circles(import_graph(types=True, functions=True))
+    assert [sorted(str(file.relative_to(PLUGINS)) for file in circle) for circle in found] == []
+
+
+def test_circles_are_found() -> None:
+    a, b, c = (Path(name) for name in "abc")
+    alone: frozenset[Path] = frozenset()
+    assert circles({a: frozenset([b]), b: frozenset([c]), c: alone}) == []
+    assert circles({a: frozenset([b]), b: frozenset([a]), c: frozenset([a])}) == [{a, b}]
+
+
+@pytest.mark.parametrize(("module", "most"), sorted(BUDGETS.items()))
+def test_a_module_imports_no_more_lines_than_its_budget(module: str, most: int) -> None:
+    """Each task pays for them where it runs as a process of its own, and each reader."""
+    needed = reachable(import_graph(), module_file(module))
+    assert len(needed) > 30
+    assert lines(needed) <= most
+
+
 def test_what_is_imported_is_seen() -> None:
     """Else the test above would find no circle whatever happens."""
     assert set(imported_packages(MODULE_UTILS / "wait" / "loop.py")) >= {"cluster", "kube", "labels", "wait"}
@@ -70,3 +101,13 @@ def test_file_names_are_unique() -> None:
             places[file.name].append(str(file.relative_to(PLUGINS)))
     assert len(places) > 100
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_the_core_does_not_import_insight() -> None:
+    """What looks further is handed in (jobs/advisers.py), or calls the core."""
+    insight = MODULE_UTILS / "insight"
+    graph = import_graph(types=True, functions=True)
+    core = [file for file in graph if MODULE_UTILS in file.parents and insight not in file.parents]
+    assert len(core) > 150
+    wrong = {(file, imported) for file in core for imported in graph[file] if insight in imported.parents}
+    assert [(str(one.relative_to(PLUGINS)), str(other.relative_to(PLUGINS))) for one, other in sorted(wrong)] == []

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kubesim.admission.pod_security_checks import evaluate_pod_security
-    from kubesim.cluster import LAB_USER_TOKEN, Cluster
+    from kubesim.backend import LAB_USER_TOKEN
+    from kubesim.cluster import Cluster
     from kubesim.discovery import VERSION
     from kubesim.faults import Fault
     from kubesim.metrics.history import past_pod
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "LAB_USER_TOKEN": "cluster",
+    "LAB_USER_TOKEN": "backend",
     "VERSION": "discovery",
     "Cluster": "cluster",
     "Fault": "faults",

@@ -46,3 +46,30 @@ def rfc3339_nano(moment: datetime) -> str:
 def parse_time(text: str) -> datetime:
     """Read a time of the API; ValueError when it is none."""
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def human_duration(seconds: float) -> str:
+    """apimachinery pkg/util/duration, HumanDuration: at most two units, coarser the longer it is."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    if whole < 120:
+        return f"{max(whole, 0)}s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 10:
+        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    hours = whole // 3600
+    if hours < 8:
+        left = minutes % 60
+        return f"{hours}h{left}m" if left else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    days, left = divmod(hours, 24)
+    if days < 8:
+        return f"{days}d{left}h" if left else f"{days}d"
+    if days < 365 * 2:
+        return f"{days}d"
+    years, left = divmod(days, 365)
+    return (f"{years}y{left}d" if left else f"{years}y") if years < 8 else f"{years}y"

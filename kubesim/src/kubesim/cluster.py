@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A cluster: clock, store, registry, controllers and server put together."""
+"""A cluster: a server, what answers its requests, and controllers; and what tests ask of it."""
 
 from __future__ import annotations
 
@@ -16,29 +16,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kubesim import admission, bootstrap_rbac, controllers, kinds, mixed, resources, schema
-from kubesim.auth import AUTHENTICATED, MASTERS, Authenticator, Authorizer, User
-from kubesim.clock import Clock, rfc3339
+from kubesim import bootstrap_rbac, controllers, mixed, resources, schema
+from kubesim.backend import Backend
+from kubesim.clock import rfc3339
 from kubesim.controllers import volumes
-from kubesim.exec import V4, V5
-from kubesim.faults import Faults
 from kubesim.http import Server
 from kubesim.kinds.cluster_scoped import SYSTEM_PRIORITY_CLASSES
 from kubesim.metrics import history
-from kubesim.metrics.exporters import Exporters
-from kubesim.metrics.served import ADDONS, ServedMetrics, Value, api_service
+from kubesim.metrics.served import ADDONS, Value, api_service
 from kubesim.nodes import fake_node
-from kubesim.registry import Registry
-from kubesim.request_log import RequestLog
-from kubesim.rest import Rest
-from kubesim.store import Store
+from kubesim.subresources import AUDIENCE
 
 T = TypeVar("T")
 Object = dict[str, Any]
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-LAB_USER_TOKEN = "lab-user-token"  # a name of the contract, no secret
-ADMIN = User("lab-admin", "lab-admin", (MASTERS, AUTHENTICATED))
-LAB_USER = User("lab-user", "lab-user", (AUTHENTICATED,))
 KUBERNETES_SERVICE: Object = {
     "metadata": {
         "name": "kubernetes",
@@ -78,37 +69,18 @@ class Cluster:
         mixed_nodes: bool = False,
         behind: float = 0,
     ) -> None:
-        self.clock = Clock()
-        self.clock.behind = timedelta(seconds=behind)
-        self.token = secrets.token_urlsafe(24)
-        self.store = Store()
-        self.registry = Registry(self.store, self.clock, kinds.STRATEGIES, admission)
-        self.authenticator = Authenticator(
-            {self.token: ADMIN, **({} if exec_guarded else {LAB_USER_TOKEN: LAB_USER})},
-            lambda namespace, name: self.registry.get("ServiceAccount", namespace, name),
-            lambda: self.clock.now().timestamp(),
-        )
-        self.authorizer = Authorizer(self.registry.get, self.registry.list)
-        self.rest = Rest(self.registry, self.authenticator, self.authorizer, lambda: self.kubelet)
-        self.requests = RequestLog()
-        self.faults = Faults()
-        #: Programs behind the proxy subresource: (plural, namespace, name, port) -> URL.
-        self.programs: dict[tuple[str, str, str, str], str] = {}
-        self.controllers: dict[str, Any] = {}
-        self.exporters = Exporters(self.registry)
-        #: What autoscalers can ask an adapter for, with the addons custom-metrics and external-metrics.
-        self.served = ServedMetrics(self.registry)
-        self.addons, self.without = addons, without
-        self.exec_root, self.exec_guarded = exec_root, exec_guarded
-        self.exec_protocols = (V5, V4)  # servers before Kubernetes 1.30: V4 alone
-        self.url = ""
+        self._backend = backend = Backend(addons, without, exec_root, exec_guarded)
+        backend.clock.behind = timedelta(seconds=behind)
+        self.token, self.registry, self.requests = backend.token, backend.registry, backend.requests
+        self.faults, self.programs, self.served = backend.faults, backend.programs, backend.served
         self.ca: bytes | None = None
-        self._server = Server(self)
+        self._server = Server(backend)
+        self._controllers: dict[str, Any] = {}
         self._nodes, self._mixed_nodes = nodes, mixed_nodes
         self._options: dict[str, dict[str, Any]] = {
             "kubelet": {"start_seconds": pod_start_seconds},
             "garbage-collector-controller": {"collect_seconds": collect_seconds},
-            "horizontal-pod-autoscaler": {"metrics": metrics, "served": self.served},
+            "horizontal-pod-autoscaler": {"metrics": metrics},
             "kube-scheduler": {"ignored": mixed.EXTENDER_RESOURCES if mixed_nodes else ()},
         }
         self._tls, self._with_controllers = tls, controllers
@@ -135,12 +107,12 @@ class Cluster:
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
         """Serve from the running loop. `port` 0: any free one."""
-        self._loop = self.registry.loop = self.clock.loop = asyncio.get_running_loop()
+        self._loop = self.registry.loop = self._backend.clock.loop = asyncio.get_running_loop()
         if self._with_controllers:
             self._start_controllers()
         self._furnish()
-        self.exporters.start()
-        self.store.compact()
+        self._backend.exporters.start()
+        self._backend.store.compact()
         context = None
         if self._tls:
             from kubesim import tls
@@ -148,20 +120,21 @@ class Cluster:
             identity = tls.new_identity()
             self.ca, context = identity.certificate, identity.context
         bound = await self._server.start(host, port, context)
-        self.url = f"{'https' if self._tls else 'http'}://{host}:{bound}"
+        self._backend.url = f"{'https' if self._tls else 'http'}://{host}:{bound}"
 
     async def stop(self) -> None:
-        for controller in self.controllers.values():
+        for controller in self._controllers.values():
             controller.stop()
         await self._server.stop()
 
     def _start_controllers(self) -> None:
         for kind in (
             *controllers.ALL,
-            *(kind for addon, kind in controllers.OF_ADDONS.items() if addon in self.addons),
+            *(kind for addon, kind in controllers.OF_ADDONS.items() if addon in self._backend.addons),
         ):
-            self.controllers[kind.name] = kind(self.registry, **self._options.get(kind.name, {}))
-        for controller in self.controllers.values():
+            self._controllers[kind.name] = kind(self.registry, **self._options.get(kind.name, {}))
+        self._backend.kubelet = self._controllers["kubelet"]
+        for controller in self._controllers.values():
             controller.start()
 
     def _furnish(self) -> None:
@@ -173,20 +146,34 @@ class Cluster:
         ):
             self.registry.create(kind, obj)
         self.registry.create("Service", copy.deepcopy(KUBERNETES_SERVICE))
-        for group in (group for group, addon in ADDONS.items() if addon in self.addons):
-            moment = rfc3339(self.clock.now())
-            self.store.put(_complete(api_service(group, moment), moment))
+        for group in (group for group, addon in ADDONS.items() if addon in self._backend.addons):
+            moment = rfc3339(self._backend.clock.now())
+            self._backend.store.put(_complete(api_service(group, moment), moment))
         for number in range(1, self._nodes + 1):
-            self.registry.create("Node", fake_node(f"node-{number}", self.clock.now()))
-        for obj in mixed.mixed_objects(self.clock.now()) if self._mixed_nodes else ():
+            self.registry.create("Node", fake_node(f"node-{number}", self._backend.clock.now()))
+        for obj in mixed.mixed_objects(self._backend.clock.now()) if self._mixed_nodes else ():
             self.registry.create(obj["kind"], obj)
 
     # --- for tests; safe from any thread ---
 
     @property
+    def url(self) -> str:
+        """Where it is served; empty before it is."""
+        return self._backend.url
+
+    @property
+    def exec_protocols(self) -> tuple[str, ...]:
+        """The protocols of exec; servers before Kubernetes 1.30 know `v4.channel.k8s.io` alone."""
+        return self._backend.exec_protocols
+
+    @exec_protocols.setter
+    def exec_protocols(self, protocols: tuple[str, ...]) -> None:
+        self._backend.exec_protocols = protocols
+
+    @property
     def kubelet(self) -> Any:
         """The kubelet of all nodes: behave(…) says what becomes of pods."""
-        return self.controllers["kubelet"]
+        return self._controllers["kubelet"]
 
     def call(self, fn: Callable[[], T]) -> T:
         """Run a function on the cluster's thread (registry and controllers are only safe there) and give its result."""
@@ -205,7 +192,7 @@ class Cluster:
 
     def set_clock(self, *, behind: float = 0) -> None:
         """Let the cluster's clock be so many seconds behind this machine's: what is made meanwhile is older by that."""
-        self.call(lambda: setattr(self.clock, "behind", timedelta(seconds=behind)))
+        self.call(lambda: setattr(self._backend.clock, "behind", timedelta(seconds=behind)))
 
     def load(self, objects: Iterable[Object]) -> int:
         """Store objects as they are, without admission, defaults or checks: for large clusters. How many there were.
@@ -214,24 +201,45 @@ class Cluster:
         given = list(objects)
 
         def run() -> int:
-            moment = rfc3339(self.clock.now())
+            moment = rfc3339(self._backend.clock.now())
             for obj in given:
-                self.store.put(_complete(obj, moment))
+                self._backend.store.put(_complete(obj, moment))
             return len(given)
 
         return self.call(run)
 
+    def unload(self, kind: str, namespace: str, name: str) -> None:
+        """Remove an object at once, without grace period and finalizers: the opposite of load()."""
+        self.call(lambda: self._backend.store.remove(kind, namespace or None, name))
+
+    def objects(self) -> list[Object]:
+        """All objects of all kinds. They are shared: copy before you change one."""
+        return self.call(lambda: list(self._backend.store.everything()))
+
+    def service_account_token(self, namespace: str, name: str, seconds: int = 3600) -> str:
+        """A token of a service account that exists, as TokenRequest gives them."""
+
+        def issue() -> str:
+            account = self.registry.require(resources.by_kind("ServiceAccount"), namespace, name)
+            return self._backend.authenticator.issue(account.obj["metadata"], [AUDIENCE], seconds)
+
+        return self.call(issue)
+
+    def break_watches(self) -> None:
+        """End all open watches, as an API server does that restarts. Clients go on from the version they have."""
+        self.call(self._server.break_watches)
+
     def drive(self, **options: Any) -> int:
         """Let pods and their accelerators do what curves say; the number of the rule (README.md, Metrics)."""
-        return self.call(lambda: self.exporters.profiles.add(**options))
+        return self.call(lambda: self._backend.exporters.profiles.add(**options))
 
     def release(self, number: int | None = None) -> None:
         """Take one rule of drive() back, or all."""
-        self.call(lambda: self.exporters.profiles.remove(number))
+        self.call(lambda: self._backend.exporters.profiles.remove(number))
 
     def serve_metric(self, name: str, value: Value = None) -> None:
         """Let an adapter serve a metric of pods: a number, what gives one for a pod, or its utilization in percent."""
-        self.served.of_pods[name] = self.exporters.utilization if value is None else value
+        self.served.of_pods[name] = self._backend.exporters.utilization if value is None else value
 
     def remember(self, pods: Iterable[tuple[Object, float | None]]) -> None:
         """Pods that have been (past_pod), each with when it was deleted; those of None are there, and are stored."""
@@ -239,7 +247,7 @@ class Cluster:
         self.load(pod for pod, deleted in known if deleted is None)
         for pod, deleted in known:
             if deleted is not None:
-                self.exporters.history.observe(pod, deleted)
+                self._backend.exporters.history.observe(pod, deleted)
 
     def write_history(
         self,
@@ -251,7 +259,7 @@ class Cluster:
         names: str = ".*",
     ) -> list[Path]:
         """Files of OpenMetrics text, as if Prometheus had scraped from `start` to `end` (README.md, Metrics)."""
-        return history.write(directory, self.call(self.exporters.past), start, end, step, exporters, names)
+        return history.write(directory, self.call(self._backend.exporters.past), start, end, step, exporters, names)
 
     def add_storage_class(self, name: str) -> None:
         """The default storage class, by which claims are bound. Without it, they stay pending."""
@@ -261,7 +269,7 @@ class Cluster:
 
     def add_nodes(self, names: Iterable[str], **options: Any) -> None:
         """Fake GPU nodes; the options are those of `fake_node`: labels, annotations, resources, taints, arch."""
-        now = self.clock.now()
+        now = self._backend.clock.now()
         self.load({**fake_node(name, now, **options), "kind": "Node"} for name in names)
 
     def kubeconfig(self, path: str | Path, token: str | None = None, *, namespace: str = "") -> Path:

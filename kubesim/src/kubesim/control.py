@@ -11,46 +11,42 @@ DELETE /_sim/load[/<number>]                 take one such rule back, or all
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from aiohttp import web
 
+from kubesim.backend import Backend
 from kubesim.metrics import targets
 from kubesim.metrics.exposition import CONTENT_TYPE
-
-if TYPE_CHECKING:
-    from kubesim.cluster import Cluster
 
 PREFIX = "/_sim/"
 
 
-async def answer(request: web.Request, cluster: Cluster) -> web.Response:
+async def answer(request: web.Request, backend: Backend) -> web.Response:
     """404 for any other path or method."""
     area, _, rest = request.path.removeprefix(PREFIX).partition("/")
     if area == "requests" and not rest and request.method in ("GET", "DELETE"):
-        return _requests(request, cluster)
+        return _requests(request, backend)
     if area == "targets" and rest in targets.ALL and request.method == "GET":
-        found = cluster.exporters.targets(rest, request.host, request.scheme, dict(request.query))
+        found = backend.exporters.targets(rest, request.host, request.scheme, dict(request.query))
         return web.json_response(found)
     if area == "metrics" and request.method == "GET":
         exporter, _, place = rest.partition("/")
-        text = cluster.exporters.text(exporter, place, dict(request.query))
+        text = backend.exporters.text(exporter, place, dict(request.query))
         if text is not None:
             return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
     if area == "load" and request.method in ("POST", "DELETE"):
-        return await _load(request, cluster, rest)
+        return await _load(request, backend, rest)
     return web.json_response({"error": f"no {request.method} {request.path}"}, status=404)
 
 
-def _requests(request: web.Request, cluster: Cluster) -> web.Response:
+def _requests(request: web.Request, backend: Backend) -> web.Response:
     if request.method == "GET":
-        return web.json_response(cluster.requests.report())
-    cluster.requests.reset()
+        return web.json_response(backend.requests.report())
+    backend.requests.reset()
     return web.json_response({})
 
 
-async def _load(request: web.Request, cluster: Cluster, number: str) -> web.Response:
-    profiles = cluster.exporters.profiles
+async def _load(request: web.Request, backend: Backend, number: str) -> web.Response:
+    profiles = backend.exporters.profiles
     try:
         if request.method == "POST":
             return web.json_response({"number": profiles.add(**await request.json())})

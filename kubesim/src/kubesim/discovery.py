@@ -7,17 +7,15 @@ Source: apiserver pkg/endpoints/discovery, staging k8s.io/api/apidiscovery/v2.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import web
 
 from kubesim import errors, openapi, resources
+from kubesim.backend import Backend
 from kubesim.metrics.served import ADDONS as METRICS_ADDONS
 from kubesim.resources import Resource, Subresource
 from kubesim.store import encode
-
-if TYPE_CHECKING:
-    from kubesim.cluster import Cluster
 
 Object = dict[str, Any]
 Served = tuple[Resource, ...]
@@ -41,22 +39,22 @@ _HEALTH = ("/healthz", "/readyz", "/livez")
 _AGGREGATED = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
-def answer(cluster: Cluster, path: str, accept: str) -> web.Response:
+def answer(backend: Backend, path: str, accept: str) -> web.Response:
     """The document at a path that is not a resource; ApiError 404 or Go's plain 404."""
     if path in _HEALTH or path.startswith(tuple(f"{p}/" for p in _HEALTH)):
         return web.Response(body=b"ok", headers={"Content-Type": TEXT, "X-Content-Type-Options": "nosniff"})
     if path.startswith("/openapi/"):
         document = openapi.document(path)
         return _json(document) if document is not None else page_not_found()
-    served = resources.served(cluster.addons, cluster.without)
+    served = resources.served(backend.addons, backend.without)
     wants_all = "as=APIGroupDiscoveryList" in accept and path in ("/api", "/apis")
     if wants_all:
         kind = f"{JSON};{_AGGREGATED}"
         return _json(_aggregated("" if path == "/api" else None, served), kind)
-    found = _document(path.rstrip("/") if path != "/" else path, cluster.url, served)
+    found = _document(path.rstrip("/") if path != "/" else path, backend.url, served)
     group = path.split("/")[2:3]
     if found is not None and found.get("kind") == "APIResourceList" and group and group[0] in METRICS_ADDONS:
-        found["resources"] = cluster.served.resources(group[0])
+        found["resources"] = backend.served.resources(group[0])
     return _json(found) if found is not None else page_not_found()
 
 

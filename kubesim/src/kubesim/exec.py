@@ -13,50 +13,47 @@ import contextlib
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import WSMsgType, web
 
 from kubesim import errors, resources
 from kubesim.auth import Attributes, User
+from kubesim.backend import Backend
 from kubesim.options import Query
 from kubesim.request_info import RequestInfo
 from kubesim.subresources import container_named
 
-if TYPE_CHECKING:
-    from kubesim.cluster import Cluster
-
 Object = dict[str, Any]
-V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 STDIN, STDOUT, STDERR, STATUS, CLOSE = 0, 1, 2, 3, 255
 PIECE = 32 * 1024  # of io.Copy in Go
 
 
-def answer(request: web.Request, cluster: Cluster, info: RequestInfo, query: Query, user: User) -> Command:
+def answer(request: web.Request, backend: Backend, info: RequestInfo, query: Query, user: User) -> Command:
     """The command of a request; ApiError for what is refused before it runs."""
     # Since 1.35 a GET needs create as well (feature AuthorizePodWebsocketUpgradeCreatePermission).
     asked = Attributes("create", "", "pods", "exec", info.namespace, info.name)
-    if not cluster.authorizer.decide(user, asked).allowed:
+    if not backend.authorizer.decide(user, asked).allowed:
         raise errors.forbidden("", "pods", info.name, "")
-    pod = cluster.registry.require(resources.by_kind("Pod"), info.namespace, info.name).obj
+    pod = backend.registry.require(resources.by_kind("Pod"), info.namespace, info.name).obj
     container = container_named(pod, query.text("container"))
     if not pod["spec"].get("nodeName"):
         raise errors.bad_request(f"pod {info.name} does not have a host assigned")
     if request.headers.get("Upgrade", "").lower() != "websocket":
         raise errors.bad_request("Upgrade request required")
-    if cluster.exec_root is None:
+    if backend.exec_root is None:
         hint = "Start it with kubesim --exec, or as Cluster(exec_root=…)"
         raise errors.ApiError(500, "InternalError", f"this simulated cluster runs no commands. {hint}")
-    words = query.pairs.get("command", []) if cluster.kubelet.is_running(pod, container) else None
-    return Command(cluster, pod, container, cluster.exec_root, words)
+    words = query.pairs.get("command", []) if backend.kubelet.is_running(pod, container) else None
+    return Command(backend, pod, container, backend.exec_root, words)
 
 
 class Command(web.WebSocketResponse):
     """The answer to a request for exec. `words`: None if the container does not run."""
 
-    def __init__(self, cluster: Cluster, pod: Object, container: str, root: Path, words: list[str] | None) -> None:
-        super().__init__(protocols=cluster.exec_protocols, max_msg_size=0)
-        self.guarded = cluster.exec_guarded
+    def __init__(self, backend: Backend, pod: Object, container: str, root: Path, words: list[str] | None) -> None:
+        super().__init__(protocols=backend.exec_protocols, max_msg_size=0)
+        self.guarded = backend.exec_guarded
         self.pod, self.container, self.root, self.words = pod, container, root, words
 
     async def run(self, request: web.Request) -> web.StreamResponse:
@@ -76,8 +73,9 @@ async def _run(websocket: Command, command: list[str]) -> Object:
     meta = websocket.pod["metadata"]
     spec = next(one for one in websocket.pod["spec"]["containers"] if one["name"] == websocket.container)
     place = websocket.root / meta["uid"] / websocket.container
-    directory = place / os.path.normpath(f"/{spec.get('workingDir', '')}").lstrip("/")  # never above it
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = _below(place, spec.get("workingDir", ""))
+    for path in (directory, *_mounted_directories(place, websocket.pod["spec"], spec)):
+        path.mkdir(parents=True, exist_ok=True)
     # Variables such as TAR_OPTIONS and LD_PRELOAD make programs run others: who submits a job could act as its visitor.
     given = {} if websocket.guarded else {one["name"]: one.get("value", "") for one in spec.get("env") or ()}
     environment = {"PATH": os.environ["PATH"], "HOME": str(place), **given}
@@ -96,6 +94,27 @@ async def _run(websocket: Command, command: list[str]) -> Object:
     code = await process.wait()
     feeding.cancel()
     return _ended(code)
+
+
+def _mounted_directories(place: Path, pod: Object, container: Object) -> list[Path]:
+    """Where a container finds a directory of its own, empty here. Other volumes have files."""
+    directories = {
+        volume["name"]
+        for volume in pod.get("volumes") or ()
+        if "emptyDir" in volume
+        or "persistentVolumeClaim" in volume
+        or "Directory" in volume.get("hostPath", {}).get("type", "")
+    }
+    return [
+        _below(place, mount["mountPath"])
+        for mount in container.get("volumeMounts") or ()
+        if mount["name"] in directories and "subPath" not in mount
+    ]
+
+
+def _below(place: Path, path: str) -> Path:
+    """An absolute path of a container, never above its root."""
+    return place / os.path.normpath(f"/{path}").lstrip("/")
 
 
 async def _feed(websocket: web.WebSocketResponse, stdin: asyncio.StreamWriter) -> None:

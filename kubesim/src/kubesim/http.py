@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs
 
 from aiohttp import web
 
 from kubesim import auth, control, discovery, errors, exec, media, proxy, resources
+from kubesim.backend import Backend
 from kubesim.calls import Answer, Call
 from kubesim.controllers.kubelet_logs import FollowedLog
 from kubesim.faults import ConnectionBroken
@@ -24,11 +25,9 @@ from kubesim.metrics.served import ADDONS as METRICS_ADDONS
 from kubesim.options import Query
 from kubesim.request_info import RequestInfo, parse_request
 from kubesim.request_log import Entry
+from kubesim.rest import Rest
 from kubesim.store import encode
 from kubesim.watch import Watch, error_line
-
-if TYPE_CHECKING:
-    from kubesim.cluster import Cluster
 
 #: Larger request bodies are refused (etcd's limit is 1.5 MB, the API server's 3 MB).
 MAX_BODY = 3 * 1024 * 1024
@@ -37,10 +36,10 @@ CLIENT_CHECK_SECONDS = 0.2
 
 
 class Server:
-    """Answers requests for a cluster. start(host, port) gives the port; stop() ends open watches."""
+    """Answers requests. start(host, port) gives the port; stop() ends open watches."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    def __init__(self, backend: Backend) -> None:
+        self.backend, self.rest = backend, Rest(backend)
         self.watches: set[Watch] = set()
         self._runner: web.AppRunner | None = None
 
@@ -55,24 +54,27 @@ class Server:
         return bound
 
     async def stop(self) -> None:
-        for watch in list(self.watches):
-            watch.break_off()
+        self.break_watches()
         if self._runner:
             await self._runner.cleanup()
+
+    def break_watches(self) -> None:
+        for watch in list(self.watches):
+            watch.break_off()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """One request, from its arrival to the last byte of its answer."""
         query = parse_qs(request.query_string, keep_blank_values=True)
         info = parse_request(request.method, request.path, {k: v[0] for k, v in query.items()})
         if request.path.startswith(control.PREFIX):
-            return await control.answer(request, self.cluster)
+            return await control.answer(request, self.backend)
         user = ""
         try:
-            await self.cluster.faults.inject(info)
-            identity = self.cluster.authenticator.identify(request.headers)
-            identity = self.cluster.authorizer.impersonate(identity, request.headers)
+            await self.backend.faults.inject(info)
+            identity = self.backend.authenticator.identify(request.headers)
+            identity = self.backend.authorizer.impersonate(identity, request.headers)
             user = identity.name
-            self.cluster.authorizer.require(identity, info)
+            self.backend.authorizer.require(identity, info)
             response = await self._dispatch(request, info, Query(query), identity)
         except ConnectionBroken:
             self._log(request, info, query, user, 0)
@@ -96,23 +98,23 @@ class Server:
         self, request: web.Request, info: RequestInfo, query: Query, user: auth.User
     ) -> web.StreamResponse:
         if not info.is_resource:
-            return discovery.answer(self.cluster, info.path, request.headers.get("Accept", ""))
-        if METRICS_ADDONS.get(info.group) in self.cluster.addons:
-            return _json(200, encode(self.cluster.served.answer(info, query.text("labelSelector"))), {})
+            return discovery.answer(self.backend, info.path, request.headers.get("Accept", ""))
+        if METRICS_ADDONS.get(info.group) in self.backend.addons:
+            return _json(200, encode(self.backend.served.answer(info, query.text("labelSelector"))), {})
         resource = resources.find(info.group, info.version, info.plural)
-        if resource is None or not resources.is_served(resource, self.cluster.addons, self.cluster.without):
-            if info.group not in self.cluster.without and any(g == info.group for g, _ in resources.GROUP_VERSIONS):
+        if resource is None or not resources.is_served(resource, self.backend.addons, self.backend.without):
+            if info.group not in self.backend.without and any(g == info.group for g, _ in resources.GROUP_VERSIONS):
                 raise errors.no_such_path()
             return discovery.page_not_found()
         if resource.kind == "Pod" and info.subresource == "exec":
-            return exec.answer(request, self.cluster, info, query, user)
+            return exec.answer(request, self.backend, info, query, user)
         if resource.kind in ("Pod", "Service") and info.subresource == "proxy":
-            return await proxy.answer(request, self.cluster, info, resource)
+            return await proxy.answer(request, self.backend, info, resource)
         form = media.negotiate(request.headers.get("Accept", ""))
         agent, kind = request.headers.get("User-Agent", ""), request.headers.get("Content-Type", "")
         call = Call(info, resource, query, form, user, agent, await _read_body(request), kind)
         try:
-            response = _respond(self.cluster.rest.handle(call), form)
+            response = _respond(self.rest.handle(call), form)
         except errors.ApiError as error:
             response = _refuse(error)
         for text in dict.fromkeys(call.warnings):
@@ -120,7 +122,7 @@ class Server:
         return response
 
     def _log(self, request: web.Request, info: RequestInfo, query: dict[str, Any], user: str, status: int) -> None:
-        self.cluster.requests.add(
+        self.backend.requests.add(
             Entry(
                 request.method,
                 request.path,

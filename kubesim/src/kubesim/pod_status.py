@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from kubesim.clock import parse_time
+from kubesim.clock import human_duration, parse_time
 
 Object = dict[str, Any]
 
@@ -90,8 +90,6 @@ def _from_containers(pod: Object, text: str) -> str:
 
 def restarts(pod: Object, now: datetime) -> str:
     """How often containers were restarted, and when last: 3 (2m ago)."""
-    from kubesim.tables import human_duration
-
     sidecars = _sidecars(pod)
     counted = _statuses(pod) + [s for s in _statuses(pod, init=True) if s["name"] in sidecars]
     if _initializing(pod):

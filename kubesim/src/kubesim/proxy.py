@@ -7,28 +7,24 @@ Source: pkg/registry/core/pod/strategy.go (ResourceLocation), apimachinery pkg/u
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import aiohttp
 from aiohttp import web
 
 from kubesim import errors
+from kubesim.backend import Backend
 from kubesim.request_info import RequestInfo
 from kubesim.resources import Resource
-
-if TYPE_CHECKING:
-    from kubesim.cluster import Cluster
 
 #: The API server authenticates with them, and the program does not get them.
 _NOT_PASSED_ON = frozenset({"authorization", "host", "content-length", "transfer-encoding", "connection"})
 
 
-async def answer(request: web.Request, cluster: Cluster, info: RequestInfo, resource: Resource) -> web.StreamResponse:
+async def answer(request: web.Request, backend: Backend, info: RequestInfo, resource: Resource) -> web.StreamResponse:
     """What the program answers, whatever its status."""
     name, port = _split(info.name)
-    if cluster.registry.get(resource.kind, info.namespace, name) is None:
+    if backend.registry.get(resource.kind, info.namespace, name) is None:
         raise errors.not_found(resource.group, resource.plural, name)
-    url = cluster.programs.get((resource.plural, info.namespace, name, port))
+    url = backend.programs.get((resource.plural, info.namespace, name, port))
     if url is None:
         text = f"error trying to reach service: dial tcp 10.0.0.1:{port or 80}: connect: connection refused"
         if resource.kind == "Service":

@@ -11,12 +11,13 @@ from typing import Any
 
 from kubesim import deletion, errors, media, pagination, reviews, schema, selectors, subresources
 from kubesim.apply import server_side
-from kubesim.auth import Attributes, Authenticator, Authorizer
+from kubesim.auth import Attributes
+from kubesim.backend import Backend
 from kubesim.calls import Answer, Call
 from kubesim.clock import rfc3339
 from kubesim.options import ListOptions, read_delete_options, read_list_options, read_write_options
 from kubesim.patch import patched
-from kubesim.registry import Registry, Write
+from kubesim.registry import Write
 from kubesim.resources import Resource
 from kubesim.store import Stored, encode
 from kubesim.tables import table
@@ -32,14 +33,9 @@ ORPHAN_WARNING = (
 
 
 class Rest:
-    """`kubelet` gives the one that knows logs: it is there once the cluster has started."""
-
-    def __init__(
-        self, registry: Registry, authenticator: Authenticator, authorizer: Authorizer, kubelet: Callable[[], Any]
-    ) -> None:
-        self.registry, self.store = registry, registry.store
-        self.authenticator, self.authorizer = authenticator, authorizer
-        self.kubelet = kubelet
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.registry, self.store = backend.registry, backend.store
 
     def handle(self, call: Call) -> Answer:
         """Answer a call; ApiError for everything that is refused."""
@@ -52,7 +48,7 @@ class Rest:
                 raise errors.no_such_path()
             if info.verb not in sub.verbs:
                 raise errors.method_not_allowed()
-            answer = subresources.handle(self, call)
+            answer = subresources.handle(self.backend, call)
             if answer is not None:
                 return answer
         elif info.verb not in resource.verbs or not _fits_path(call):
@@ -153,7 +149,7 @@ class Rest:
         resource = call.resource
         obj = self._read_body(call, options.validation)
         if resource.kind in reviews.HANDLERS:
-            return Answer(reviews.answer(self, call, obj), 201)
+            return Answer(reviews.answer(self.backend, call, obj), 201)
         _match_namespace(obj, call)
         write = Write(resource, call.user, options.manager, "", options.dry_run, call.warnings)
         return self._written(call, self.registry.admit_new(obj, write), 201)
@@ -246,7 +242,7 @@ class Rest:
         """handlers withAuthorization: says little about why."""
         info = call.info
         asked = Attributes("create", info.group, info.plural, info.subresource, info.namespace, info.name)
-        decision = self.authorizer.decide(call.user, asked)
+        decision = self.backend.authorizer.decide(call.user, asked)
         if not decision.allowed:
             raise errors.forbidden(info.group, info.plural, info.name, decision.reason)
 

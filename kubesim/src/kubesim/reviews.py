@@ -1,40 +1,38 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reviews: POST requests that store nothing and answer what a user is or may do.
 
-Source: pkg/registry/authorization/*/rest.go, pkg/registry/authentication/*/storage.go,
+Source: pkg/registry/authorization/*/backend.go, pkg/registry/authentication/*/storage.go,
 pkg/apis/authorization/validation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kubesim import errors
 from kubesim.auth import Attributes, User
+from kubesim.backend import Backend
 from kubesim.calls import Call
 from kubesim.clock import rfc3339
 from kubesim.field import FieldError, invalid
-
-if TYPE_CHECKING:
-    from kubesim.rest import Rest
 
 Object = dict[str, Any]
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 
 
-def answer(rest: Rest, call: Call, review: Object) -> Object:
+def answer(backend: Backend, call: Call, review: Object) -> Object:
     """The review with its status; ApiError 422 when it is malformed."""
-    return HANDLERS[call.resource.kind](rest, call, review)
+    return HANDLERS[call.resource.kind](backend, call, review)
 
 
-def _self_subject(rest: Rest, call: Call, review: Object) -> Object:
-    moment = rfc3339(rest.registry.clock.now())
+def _self_subject(backend: Backend, call: Call, review: Object) -> Object:
+    moment = rfc3339(backend.registry.clock.now())
     return {**review, "metadata": {"creationTimestamp": moment}, "status": {"userInfo": call.user.info}}
 
 
-def _token(rest: Rest, call: Call, review: Object) -> Object:
-    user = rest.authenticator.user_of(review["spec"].get("token", ""))
+def _token(backend: Backend, call: Call, review: Object) -> Object:
+    user = backend.authenticator.user_of(review["spec"].get("token", ""))
     if user is None:
         status: Object = {"user": {}, "error": "invalid bearer token"}
     else:
@@ -42,11 +40,11 @@ def _token(rest: Rest, call: Call, review: Object) -> Object:
     return {**review, "status": status}
 
 
-def _self_access(rest: Rest, call: Call, review: Object) -> Object:
-    return _access(rest, review, call.user, call)
+def _self_access(backend: Backend, call: Call, review: Object) -> Object:
+    return _access(backend, review, call.user, call)
 
 
-def _access_of_somebody(rest: Rest, call: Call, review: Object) -> Object:
+def _access_of_somebody(backend: Backend, call: Call, review: Object) -> Object:
     spec = review["spec"]
     found: list[FieldError] = []
     if not spec.get("user") and not spec.get("groups"):
@@ -54,10 +52,10 @@ def _access_of_somebody(rest: Rest, call: Call, review: Object) -> Object:
     if call.info.namespace and spec.get("resourceAttributes", {}).get("namespace") != call.info.namespace:
         raise errors.bad_request(f"spec.resourceAttributes.namespace must match namespace: {call.info.namespace}")
     user = User(spec.get("user", ""), spec.get("uid", ""), tuple(spec.get("groups") or ()))
-    return _access(rest, review, user, call, found)
+    return _access(backend, review, user, call, found)
 
 
-def _access(rest: Rest, review: Object, user: User, call: Call, found: list[FieldError] | None = None) -> Object:
+def _access(backend: Backend, review: Object, user: User, call: Call, found: list[FieldError] | None = None) -> Object:
     spec = review["spec"]
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     problems = list(found or [])
@@ -67,7 +65,7 @@ def _access(rest: Rest, review: Object, user: User, call: Call, found: list[Fiel
         # authorization.k8s.io builds this error with a GroupKind that has no kind
         raise errors.invalid("", "", problems, call.resource.group)
     asked = _asked(resource, path)
-    decision = rest.authorizer.decide(user, asked)
+    decision = backend.authorizer.decide(user, asked)
     status: Object = {"allowed": decision.allowed}
     if decision.reason:
         status["reason"] = decision.reason
@@ -82,11 +80,11 @@ def _asked(resource: Object | None, path: Object | None) -> Attributes:
     return Attributes(**{name: resource.get(name, "") for name in names})
 
 
-def _self_rules(rest: Rest, call: Call, review: Object) -> Object:
+def _self_rules(backend: Backend, call: Call, review: Object) -> Object:
     namespace = review["spec"].get("namespace", "")
     if not namespace:
         raise errors.bad_request("no namespace on request")
-    rules = rest.authorizer.rules(call.user, namespace)
+    rules = backend.authorizer.rules(call.user, namespace)
     status = {
         "resourceRules": [_plain(rule) for rule in rules if rule.get("resources")],
         "nonResourceRules": [_plain(rule) for rule in rules if rule.get("nonResourceURLs")],
@@ -99,7 +97,7 @@ def _plain(rule: Object) -> Object:
     return {key: value for key, value in rule.items() if value}
 
 
-HANDLERS: dict[str, Callable[[Any, Any, Object], Object]] = {
+HANDLERS: dict[str, Callable[[Backend, Call, Object], Object]] = {
     "SelfSubjectReview": _self_subject,
     "TokenReview": _token,
     "SelfSubjectAccessReview": _self_access,

@@ -94,6 +94,10 @@ class Store:
             end = bisect_left(keys, f"{namespace}0")
         return (objects[key] for key in keys[start:end])
 
+    def everything(self) -> Iterator[dict[str, Any]]:
+        """All objects of all kinds."""
+        return (stored.obj for objects in self._objects.values() for stored in objects.values())
+
     def count(self, kind: str) -> int:
         return len(self._objects.get(kind, ()))
 

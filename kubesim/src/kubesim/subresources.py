@@ -10,9 +10,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kubesim import deletion, errors, media
+from kubesim.backend import Backend
 from kubesim.calls import Answer, Call
 from kubesim.clock import parse_time, rfc3339
 from kubesim.field import FieldError, forbidden, invalid
@@ -20,45 +21,25 @@ from kubesim.options import read_write_options
 from kubesim.patch import patched
 from kubesim.registry import Write
 from kubesim.resources import Resource
-from kubesim.selectors import matches_label_selector, selector_text
-
-if TYPE_CHECKING:
-    from kubesim.rest import Rest
+from kubesim.scale import SCALE_RESOURCE, scale_of
+from kubesim.selectors import matches_label_selector
 
 Object = dict[str, Any]
-SCALE_RESOURCE = Resource("autoscaling", "v1", "scales", "Scale")
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-def handle(rest: Rest, call: Call) -> Answer | None:
+def handle(backend: Backend, call: Call) -> Answer | None:
     """The answer, or None when the subresource is an ordinary part of its object."""
     handler = _HANDLERS.get(call.info.subresource)
-    return handler(rest, call) if handler else None
+    return handler(backend, call) if handler else None
 
 
 # --- scale ------------------------------------------------------------------------------------------------------------
 
 
-def scale_of(obj: Object) -> Object:
-    """autoscaling/v1 Scale of a workload; numbers that are 0 are left out as in every int32 with omitempty."""
-    meta, replicas = obj["metadata"], obj["spec"].get("replicas", 0)
-    status: Object = {"replicas": obj.get("status", {}).get("replicas", 0)}
-    selector = selector_text(obj["spec"].get("selector"))
-    if selector:
-        status["selector"] = selector
-    names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    return {
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {name: meta[name] for name in names if name in meta},
-        "spec": {"replicas": replicas} if replicas else {},
-        "status": status,
-    }
-
-
-def _scale(rest: Rest, call: Call) -> Answer:
+def _scale(backend: Backend, call: Call) -> Answer:
     resource, info = call.resource, call.info
-    stored = rest.registry.require(resource, info.namespace, info.name)
+    stored = backend.registry.require(resource, info.namespace, info.name)
     current = scale_of(stored.obj)
     if info.verb == "get":
         return Answer(current)
@@ -80,7 +61,7 @@ def _scale(rest: Rest, call: Call) -> Answer:
     version = new["metadata"].get("resourceVersion")
     if version:
         changed["metadata"]["resourceVersion"] = version
-    return Answer(scale_of(rest.registry.admit_change(changed, stored.obj, write)))
+    return Answer(scale_of(backend.registry.admit_change(changed, stored.obj, write)))
 
 
 def _checked_replicas(scale: Object, name: str) -> int:
@@ -95,8 +76,8 @@ def _checked_replicas(scale: Object, name: str) -> int:
 # --- log --------------------------------------------------------------------------------------------------------------
 
 
-def _log(rest: Rest, call: Call) -> Answer:
-    pod = rest.registry.require(call.resource, call.info.namespace, call.info.name).obj
+def _log(backend: Backend, call: Call) -> Answer:
+    pod = backend.registry.require(call.resource, call.info.namespace, call.info.name).obj
     query = call.query
     numbers = {name: query.number(name) for name in ("tailLines", "limitBytes", "sinceSeconds")}
     found = _log_errors(numbers, query.text("sinceTime"))
@@ -107,16 +88,16 @@ def _log(rest: Rest, call: Call) -> Answer:
         return Answer(b"", 204, content_type="text/plain")
     since = None
     if numbers["sinceSeconds"] is not None:
-        since = rest.registry.clock.now() - timedelta(seconds=numbers["sinceSeconds"])
+        since = backend.registry.clock.now() - timedelta(seconds=numbers["sinceSeconds"])
     elif query.text("sinceTime"):
         # The API server passes it on in seconds (pkg/registry/core/pod/strategy.go, LogLocation).
         since = parse_time(query.text("sinceTime")).replace(microsecond=0)
     if query.flag("follow") and not query.flag("previous"):
-        followed = rest.kubelet().followed_log(
+        followed = backend.kubelet.followed_log(
             pod, container, tail=numbers["tailLines"], since=since, timestamps=query.flag("timestamps")
         )
         return Answer(followed, content_type="text/plain")
-    text: str = rest.kubelet().logs(
+    text: str = backend.kubelet.logs(
         pod,
         container,
         previous=query.flag("previous"),
@@ -163,7 +144,7 @@ def container_named(pod: Object, wanted: str) -> str:
 # --- eviction, binding, token -----------------------------------------------------------------------------------------
 
 
-def _eviction(rest: Rest, call: Call) -> Answer:
+def _eviction(backend: Backend, call: Call) -> Answer:
     options = read_write_options(call.query, "CreateOptions", call.user_agent)
     eviction, _ = media.read_object(
         call.body,
@@ -175,23 +156,23 @@ def _eviction(rest: Rest, call: Call) -> Answer:
     )
     if eviction["metadata"].get("name", call.info.name) != call.info.name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
-    stored = rest.registry.require(call.resource, call.info.namespace, call.info.name)
+    stored = backend.registry.require(call.resource, call.info.namespace, call.info.name)
     given = eviction.get("deleteOptions") or {}
     dry_run = options.dry_run or bool(given.get("dryRun"))
-    _spend_disruption_budget(rest, stored.obj, dry_run)
+    _spend_disruption_budget(backend, stored.obj, dry_run)
     if not dry_run:
-        _mark_evicted(rest, stored.obj)
-        stored = rest.registry.require(call.resource, call.info.namespace, call.info.name)
+        _mark_evicted(backend, stored.obj)
+        stored = backend.registry.require(call.resource, call.info.namespace, call.info.name)
     wanted = deletion.DeleteOptions(
         given.get("gracePeriodSeconds"), given.get("propagationPolicy"), given.get("preconditions") or {}
     )
-    rest.registry.delete_stored(stored, wanted, Write(call.resource, call.user, dry_run=dry_run))
+    backend.registry.delete_stored(stored, wanted, Write(call.resource, call.user, dry_run=dry_run))
     return Answer(dict(SUCCESS), 201)
 
 
-def _mark_evicted(rest: Rest, pod: Object) -> None:
+def _mark_evicted(backend: Backend, pod: Object) -> None:
     """addConditionAndDeletePod: the condition DisruptionTarget says why the pod goes."""
-    moment = rfc3339(rest.registry.clock.now())
+    moment = rfc3339(backend.registry.clock.now())
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -206,15 +187,15 @@ def _mark_evicted(rest: Rest, pod: Object) -> None:
 
     meta = pod["metadata"]
     if not meta.get("deletionTimestamp"):
-        rest.registry.modify("Pod", meta["namespace"], meta["name"], change, subresource="status")
+        backend.registry.modify("Pod", meta["namespace"], meta["name"], change, subresource="status")
 
 
-def _spend_disruption_budget(rest: Rest, pod: Object, dry_run: bool) -> None:
+def _spend_disruption_budget(backend: Backend, pod: Object, dry_run: bool) -> None:
     """EvictionREST.checkAndDecrement; ApiError 429 when the budget allows no disruption."""
     meta, status = pod["metadata"], pod.get("status", {})
     budgets = [
         budget
-        for budget in rest.registry.list("PodDisruptionBudget", meta["namespace"])
+        for budget in backend.registry.list("PodDisruptionBudget", meta["namespace"])
         if matches_label_selector(budget["spec"].get("selector"), meta.get("labels", {}))
     ]
     if not budgets or status.get("phase") in ("Succeeded", "Failed", "Pending") or meta.get("deletionTimestamp"):
@@ -239,14 +220,14 @@ def _spend_disruption_budget(rest: Rest, pod: Object, dry_run: bool) -> None:
         raise errors.too_many_requests(text, 0, [{"reason": "DisruptionBudget", "message": why}])
     if dry_run:
         return
-    moment = rfc3339(rest.registry.clock.now())
+    moment = rfc3339(backend.registry.clock.now())
 
     def spend(obj: Object) -> None:
         obj["status"]["disruptionsAllowed"] -= 1
         obj["status"].setdefault("disruptedPods", {})[meta["name"]] = moment
 
     place = budget["metadata"]
-    rest.registry.modify("PodDisruptionBudget", place["namespace"], place["name"], spend, subresource="status")
+    backend.registry.modify("PodDisruptionBudget", place["namespace"], place["name"], spend, subresource="status")
 
 
 def _is_ready(pod: Object) -> bool:
@@ -254,10 +235,10 @@ def _is_ready(pod: Object) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-_AUDIENCE = "https://kubernetes.default.svc"
+AUDIENCE = "https://kubernetes.default.svc"
 
 
-def _token(rest: Rest, call: Call) -> Answer:
+def _token(backend: Backend, call: Call) -> Answer:
     if call.info.verb != "create":
         raise errors.method_not_allowed()
     given = media.load(call.body, call.content_type) if call.body else {}
@@ -265,13 +246,13 @@ def _token(rest: Rest, call: Call) -> Answer:
     if (kind, version) != ("TokenRequest", "authentication.k8s.io/v1"):
         text = f'{kind} in version "{version}" cannot be handled as a TokenRequest: converting (v1.{kind}) to '
         raise errors.bad_request(f"{text}(authentication.TokenRequest): unknown conversion")
-    meta = rest.registry.require(call.resource, call.info.namespace, call.info.name).obj["metadata"]
+    meta = backend.registry.require(call.resource, call.info.namespace, call.info.name).obj["metadata"]
     asked = given.get("spec") or {}
     seconds = asked.get("expirationSeconds", 3600)
     if found := _token_errors(seconds):
         raise errors.invalid("TokenRequest", "", found, "authentication.k8s.io")
-    audiences = asked.get("audiences") or [_AUDIENCE]
-    now = rest.registry.clock.now()
+    audiences = asked.get("audiences") or [AUDIENCE]
+    now = backend.registry.clock.now()
     body = {
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
@@ -283,7 +264,7 @@ def _token(rest: Rest, call: Call) -> Answer:
         },
         "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": None},
         "status": {
-            "token": rest.authenticator.issue(meta, audiences, seconds),
+            "token": backend.authenticator.issue(meta, audiences, seconds),
             "expirationTimestamp": rfc3339(now + timedelta(seconds=seconds)),
         },
     }
@@ -299,7 +280,7 @@ def _token_errors(seconds: int) -> list[FieldError]:
     return []
 
 
-_HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
+_HANDLERS: dict[str, Callable[[Backend, Call], Answer]] = {
     "scale": _scale,
     "log": _log,
     "eviction": _eviction,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Lists as kubectl prints them: meta.k8s.io/v1 Table, with the columns of each kind.
 
-Source: pkg/printers/internalversion/printers.go; apimachinery pkg/util/duration (HumanDuration).
+Source: pkg/printers/internalversion/printers.go.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from kubesim import pod_status
-from kubesim.clock import parse_time
+from kubesim.clock import human_duration, parse_time
 from kubesim.resources import Resource
 from kubesim.selectors import selector_text
 
@@ -51,33 +51,6 @@ def _carried(obj: Object, include: str) -> Object:
         return {"object": obj}
     partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
     return {"object": partial}
-
-
-def human_duration(seconds: float) -> str:
-    """duration.HumanDuration: at most two units, coarser the longer it is."""
-    whole = int(seconds)
-    if whole < -1:
-        return "<invalid>"
-    if whole < 120:
-        return f"{max(whole, 0)}s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 10:
-        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    hours = whole // 3600
-    if hours < 8:
-        left = minutes % 60
-        return f"{hours}h{left}m" if left else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    days, left = divmod(hours, 24)
-    if days < 8:
-        return f"{days}d{left}h" if left else f"{days}d"
-    if days < 365 * 2:
-        return f"{days}d"
-    years, left = divmod(days, 365)
-    return (f"{years}y{left}d" if left else f"{years}y") if years < 8 else f"{years}y"
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------

@@ -3,24 +3,22 @@
 
     cd kubesim/tests && python -m contract.record URL TOKEN NAME…
 
-Write the new steps into NAME.json without a `response`, run this, and read what it wrote. Values that differ between
-runs become placeholders; `match`, `ignore` and `wait` are yours to choose (README.md). Of a step that polls, the answer
-that `expect` holds for is recorded: all of it, or the parts that the step's `keep` names. Steps that watch are
-replayed, not recorded.
+Write the new steps into NAME.json without a `response` (`python -m contract.recordings unpack NAME` if there are
+others), run this, and read what it wrote (`show NAME`). Values that differ between runs become placeholders; `match`,
+`ignore` and `wait` are yours to choose (README.md). Of a step that polls, the answer that `expect` holds for is
+recorded: all of it, or the parts that the step's `keep` names. Steps that watch are replayed, not recorded.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import time
 from typing import Any
 
-from contract import replay
+from contract import recordings, replay
 from contract.matcher import at_path
 
-WIDTH = 140
 #: Keys whose values differ from run to run.
 PLACEHOLDERS = {
     "uid": "<uid>",
@@ -34,7 +32,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 def record(url: str, token: str, name: str) -> None:
-    recording = replay.load(name)
+    recording = recordings.load(name)
     session = replay.Replay(url, token, recording)
     try:
         for step in recording["steps"]:
@@ -46,7 +44,7 @@ def record(url: str, token: str, name: str) -> None:
                 print(f"{name}: {step.get('note', step.get('request'))}: {difference}", file=sys.stderr)
     finally:
         session.clean_up()
-    (replay.FOLDER / f"{name}.json").write_text(text(recording) + "\n")
+    recordings.save(name, recording)
 
 
 def answer(session: replay.Replay, step: dict[str, Any]) -> dict[str, Any]:
@@ -87,18 +85,6 @@ def placeholders(value: Any, variables: dict[Any, str], key: str = "") -> Any:
     if isinstance(value, str):
         return variables.get(value) or ("<time>" if _TIME.fullmatch(value) else value)
     return value
-
-
-def text(value: Any, depth: int = 0) -> str:
-    """JSON as the recordings are written: one line for what fits into WIDTH."""
-    line = json.dumps(value, ensure_ascii=False)
-    if not isinstance(value, (dict, list)) or depth + len(line) <= WIDTH:
-        return line
-    inner, outer = " " * (depth + 1), " " * depth
-    if isinstance(value, list):
-        return "[\n" + ",\n".join(inner + text(each, depth + 1) for each in value) + f"\n{outer}]"
-    entries = (f"{inner}{json.dumps(key)}: {text(each, depth + 1)}" for key, each in value.items())
-    return "{\n" + ",\n".join(entries) + f"\n{outer}}}"
 
 
 if __name__ == "__main__":

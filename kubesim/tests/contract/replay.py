@@ -12,28 +12,18 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from contract import recordings
 from contract.matcher import Matcher, Rules, at_path, fill
 
-FOLDER = Path(__file__).resolve().parent
 POLL_SECONDS = 0.05
 #: After `expect` holds, the answer may take this long to match in full.
 SETTLE_SECONDS = 5.0
 #: Once a step has failed, later ones rarely come true: they are not waited for longer than this.
 IMPATIENT_SECONDS = 3.0
 Object = dict[str, Any]
-
-
-def recordings() -> list[str]:
-    return sorted(path.stem for path in FOLDER.glob("*.json"))
-
-
-def load(name: str) -> Object:
-    loaded: Object = json.loads((FOLDER / f"{name}.json").read_text())
-    return loaded
 
 
 def step_id(name: str, index: int, step: Object) -> str:
@@ -181,8 +171,8 @@ def _request_of(step: Object) -> Object:
 
 def main(url: str, token: str, *names: str) -> int:
     passed = total = 0
-    for name in names or recordings():
-        recording = load(name)
+    for name in names or recordings.names():
+        recording = recordings.load(name)
         replay = Replay(url, token, recording)
         for index, (step, differences) in enumerate(zip(recording["steps"], replay.run(), strict=True)):
             total += 1

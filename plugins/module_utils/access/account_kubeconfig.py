@@ -12,8 +12,8 @@ from io import BytesIO
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..engine.changes import map_diff
 from ..engine.plan import Action
-from ..engine.results import map_diff
 from ..kube.connection_options import is_http_url, is_loopback
 from ..kube.errors import ApiError
 from ..kube.resources import SERVICE_ACCOUNT
@@ -86,7 +86,7 @@ def _host_file(dest: str) -> HostFile:
 
 
 def _read(file: HostFile, dest: str) -> str | None:
-    """The file as an earlier task has written it. Raises TaskFailed for a file of somebody else's."""
+    """The file as an earlier task has written it. Raises TaskFailed for a file that this collection did not write."""
     with _file_errors("read", dest):
         content = file.read()
     if content is None:

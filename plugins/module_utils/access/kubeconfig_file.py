@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The text of a kubeconfig for one account, and what a text that was written before holds. Pure."""
+"""The contents of a kubeconfig for one account, and what an existing file holds. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from ..kube.connection import Connection
 
+# How an existing file is recognized as ours (is_ours): rewording this line would orphan the files of earlier versions.
 HEADER = "# Written by runwhere.gpuctl. It may hold a credential: give it to nobody but"
 _CLUSTER = "gpu"
 

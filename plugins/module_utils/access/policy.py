@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from ..accelerators import PoolHardware
+from ..accelerators.hardware import PoolHardware
 from ..cluster.declared import read_declared
 from ..cluster.status import is_terminating
 from ..engine.apply import ApplyFailed, Executor
-from ..engine.plan import Action, Plan, Step, object_id, step_for
-from ..engine.results import diffs_of, resource_result
+from ..engine.changes import diffs_of, resource_result
+from ..engine.plan import Action, Plan, Step, object_id
+from ..engine.planning import step_for
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError
 from ..kube.resources import (

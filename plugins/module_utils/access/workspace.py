@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ..cluster.status import is_terminating
 from ..engine.apply import ApplyFailed, ApplyResult, Executor
-from ..engine.plan import Action, Plan, Step, step_for
-from ..engine.results import diffs_of, resource_result
+from ..engine.changes import diffs_of, resource_result
+from ..engine.plan import Action, Plan, Step
+from ..engine.planning import step_for
 from ..kube.errors import ApiError, as_sentence
 from ..kube.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET
 from ..labels import DNS_LABEL, LABEL_LENGTH, PULL_SECRET, TOKEN_SECRET, is_managed, owner_of_reserved
-from ..namespaces import NamespaceOptions, require_allowed
+from ..namespaces import NamespaceOptions, own_namespace, require_allowed
 from ..options import option
 from ..quantity import QuantityError, parse
 from ..quotas.quota_objects import namespace as namespace_object
@@ -29,10 +31,11 @@ from .workspace_objects import (
     pull_secret,
     registry_secrets,
     token_secret,
-    with_former_choices,
 )
 
 Object = dict[str, Any]
+Builder = Callable[["Object | None"], Object]
+"""An object that the options describe, for the live one of its name."""
 
 _CLAIM = "data"
 _CLAIM_OPTIONS = {
@@ -56,7 +59,7 @@ _TOKEN_NAME = re.compile(r"[-._a-zA-Z0-9]{1,253}")  # apimachinery, IsConfigMapK
 @dataclass(frozen=True, kw_only=True)
 class WorkspaceOptions(NamespaceOptions):
     state: str = option("str", choices=["present", "absent"], default="present")
-    namespace: str = option("str", required=True)
+    namespace: str = option("str")  # run() fills in the default
     claim: dict[str, Any] | None = option("dict", options=_CLAIM_OPTIONS)
     registry: dict[str, Any] | None = option(
         "dict",
@@ -72,6 +75,7 @@ def run(task: Task[WorkspaceOptions]) -> dict[str, Any]:
 
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed, with the same if something was written.
     """
+    task = task.with_options(replace(task.options, namespace=own_namespace(task, task.options.namespace).name))
     options = task.options
     desired = _desired(task)
     plan = _plan_present(task, desired) if options.state == "present" else _plan_absent(task)
@@ -89,24 +93,26 @@ def run(task: Task[WorkspaceOptions]) -> dict[str, Any]:
     return result
 
 
-MODULE = ModuleSpec(WorkspaceOptions, run)
+# Deleting a workspace deletes its data, so the namespace must be given and has no default.
+MODULE = ModuleSpec(WorkspaceOptions, run, {"required_if": [("state", "absent", ("namespace",))]})
 
 
-def _desired(task: Task[WorkspaceOptions]) -> list[Object]:
+def _desired(task: Task[WorkspaceOptions]) -> list[Builder]:
     """The objects that the options describe. Raises TaskFailed, before any request, with all errors at once."""
     options, errors = task.options, []
     require_allowed(task, [options.namespace])
     if owner := owner_of_reserved(options.namespace):
         errors.append(f"namespace: reserved for {owner} itself: {options.namespace}. Choose another one.")
-    objects = []
+    builders: list[Builder] = []
     if options.claim is not None:
         errors += _claim_errors(options.claim, options.state)
-        objects.append(data_claim(options.namespace, options.claim))
+        builders.append(partial(data_claim, options.namespace, options.claim))
     if options.registry is not None and options.state == "present":
         try:
             registries = _registries(options.registry)
             task.mask(registry_secrets(registries))
-            objects.append(pull_secret(options.namespace, registries))
+            secret = pull_secret(options.namespace, registries)
+            builders.append(lambda _live: secret)
         except ValueError as problem:
             errors.append(f"registry: {problem}")
     if options.tokens:
@@ -114,10 +120,10 @@ def _desired(task: Task[WorkspaceOptions]) -> list[Object]:
         given = {str(name): None if value is None else str(value) for name, value in options.tokens.items()}
         task.mask({value for value in given.values() if value})
         if options.state == "present":
-            objects.append(token_secret(options.namespace, given))
+            builders.append(partial(token_secret, options.namespace, given))
     if errors:
         raise TaskFailed.before_any_write(errors)
-    return objects
+    return builders
 
 
 def _token_errors(tokens: Mapping[str, Any]) -> Iterator[str]:
@@ -167,14 +173,15 @@ def _registries(registry: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         raise ValueError(f"config_file {path} {problem}") from None
 
 
-def _plan_present(task: Task[WorkspaceOptions], desired: list[Object]) -> Plan:
+def _plan_present(task: Task[WorkspaceOptions], desired: list[Builder]) -> Plan:
     client, name = task.client(), task.options.namespace
     present = client.get(NAMESPACE, None, name)
     prerequisite = step_for(namespace_object(name, managed=True), None) if present is None else None
     if present is not None and is_terminating(present):
         raise TaskFailed(f"namespace {name} is being deleted. Run the task again once it is gone.")
     steps = []
-    for obj in desired:
+    for build in desired:
+        obj = build(None)
         resource = PERSISTENT_VOLUME_CLAIM if obj["kind"] == PERSISTENT_VOLUME_CLAIM.kind else SECRET
         live = client.get(resource, name, obj["metadata"]["name"]) if present else None
         if live is not None and not is_managed(live):
@@ -182,7 +189,7 @@ def _plan_present(task: Task[WorkspaceOptions], desired: list[Object]) -> Plan:
                 f"{obj['kind']} {obj['metadata']['name']} in namespace {name} exists and does not belong to gpuctl. "
                 f"Delete it, or label it app.kubernetes.io/managed-by=runwhere.gpuctl. Nothing was changed."
             )
-        steps.append(step_for(with_former_choices(obj, live), live))
+        steps.append(step_for(build(live), live))
     return Plan(name, name, "workspace", tuple(steps), (prerequisite,) if prerequisite else ())
 
 
@@ -190,10 +197,24 @@ def _plan_absent(task: Task[WorkspaceOptions]) -> Plan:
     """Delete the claim, the pull secret and the tokens, if they are ours. The namespace is gpuctl_quota's to delete."""
     client, name = task.client(), task.options.namespace
     claim = (task.options.claim or {}).get("name", _CLAIM)
-    secrets = (client.get(SECRET, name, each) for each in (PULL_SECRET, TOKEN_SECRET))
-    found = (client.get(PERSISTENT_VOLUME_CLAIM, name, claim), *secrets)
+    found = (client.get(PERSISTENT_VOLUME_CLAIM, name, claim), client.get(SECRET, name, PULL_SECRET), _tokens(task))
     ours = [obj for obj in found if obj and is_managed(obj) and not is_terminating(obj)]
     return Plan(name, name, "workspace", tuple(Step(Action.DELETE, {}, obj) for obj in ours))
+
+
+def _tokens(task: Task[WorkspaceOptions]) -> Object | None:
+    """The live Secret with tokens. The roles of former versions do not name it."""
+    try:
+        return task.client().get(SECRET, task.options.namespace, TOKEN_SECRET)
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+    task.warn(
+        f"Secret {TOKEN_SECRET} in namespace {task.options.namespace} is kept if there is one, because the account may "
+        f"not read it. Run gpuctl_rbac with level administer as a cluster administrator, which writes the roles of all "
+        f"levels, and then this task again."
+    )
+    return None
 
 
 def _creates_namespace(plan: Plan) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import labels
-from ..jobs.objects.job_objects import sparse
+from ..kube.api_objects import sparse
 from ..kube.resources import PERSISTENT_VOLUME_CLAIM, SECRET, Resource
 
 Object = dict[str, Any]
@@ -17,35 +17,28 @@ Object = dict[str, Any]
 _CONFIG = ".dockerconfigjson"
 
 
-def data_claim(namespace: str, claim: Mapping[str, Any]) -> Object:
-    """The claim of the option of that name. Without a storage class, the cluster's default one provides the volume."""
+def data_claim(namespace: str, claim: Mapping[str, Any], live: Object | None = None) -> Object:
+    """The claim of the option of that name. Unset options keep what the live one was created with: Kubernetes does not
+    let that change. Without a storage class, the cluster's default one provides the volume.
+    """
+    former = (live or {"spec": {"accessModes": ["ReadWriteMany"]}})["spec"]
+    kept = {name: former[name] for name in ("accessModes", "storageClassName") if former.get(name)}
     chosen = {
         "accessModes": claim["access_mode"] and [claim["access_mode"]],
         "storageClassName": claim["storage_class"],
     }
-    spec = {**sparse(chosen), "resources": {"requests": {"storage": str(claim["size"])}}}
+    spec = {**kept, **sparse(chosen), "resources": {"requests": {"storage": str(claim["size"])}}}
     return {**_named(PERSISTENT_VOLUME_CLAIM, claim["name"], namespace), "spec": spec}
 
 
-def with_former_choices(desired: Object, live: Object | None) -> Object:
-    """A claim whose unset options keep what it was created with: Kubernetes does not let that change. Tokens that are
-    not mentioned stay."""
-    if desired["metadata"]["name"] == labels.TOKEN_SECRET:
-        data = {**((live or {}).get("data") or {}), **desired["data"]}
-        return {**desired, "data": {name: value for name, value in sorted(data.items()) if value is not None}}
-    if desired["kind"] != PERSISTENT_VOLUME_CLAIM.kind:
-        return desired
-    former = (live or {"spec": {"accessModes": ["ReadWriteMany"]}})["spec"]
-    kept = {name: former[name] for name in ("accessModes", "storageClassName") if former.get(name)}
-    return {**desired, "spec": {**kept, **desired["spec"]}}
-
-
-def token_secret(namespace: str, tokens: Mapping[str, str | None]) -> Object:
-    """The Secret whose keys ``valueFrom.secretKeyRef`` of a manifest names. None: without this key."""
-    data = {
-        name: value if value is None else base64.b64encode(value.encode()).decode() for name, value in tokens.items()
-    }
-    return {**_named(SECRET, labels.TOKEN_SECRET, namespace), "type": "Opaque", "data": data}
+def token_secret(namespace: str, tokens: Mapping[str, str | None], live: Object | None = None) -> Object:
+    """The Secret whose keys ``valueFrom.secretKeyRef`` of a manifest names. None: without this key. Tokens of the live
+    one that are not mentioned stay.
+    """
+    encoded = {name: value and base64.b64encode(value.encode()).decode() for name, value in tokens.items()}
+    data = {**((live or {}).get("data") or {}), **encoded}
+    kept = {name: value for name, value in sorted(data.items()) if value is not None}
+    return {**_named(SECRET, labels.TOKEN_SECRET, namespace), "type": "Opaque", "data": kept}
 
 
 def pull_secret(namespace: str, registries: Mapping[str, Mapping[str, str]]) -> Object:

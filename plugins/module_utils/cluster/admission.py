@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..labels import KUEUE_JOB_UID, KUEUE_QUEUE, VOLCANO_QUEUE, VOLCANO_SCHEDULER
-from .reason import PendingReason
+from .pending_reason import PendingReason
 
 Object = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..device_selectors import Selection, selection_of
+from ..accelerators.device_selectors import Selection, selection_of
 from ..manifest.problems import enumerated
 from .devices import Claim, Device, DeviceClass, Inventory
 from .nodes import Node
@@ -219,7 +219,7 @@ def _taken(
 
 
 def _holder(claim: Claim, jobs: Mapping[str, str]) -> str:
-    """The job of the pod that holds a claim, or the pod, or a claim that nobody holds."""
+    """The job of the pod that holds a claim, or the pod, or a claim that no pod has reserved."""
     for name, uid in claim.pods:
         return jobs.get(uid) or f"pod {name} in namespace {claim.namespace}"
     return f"claim {claim.name} in namespace {claim.namespace}"

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from ..accelerators import catalog
-from ..device_selectors import Selection, Values, selection_of
+from ..accelerators.catalog import catalog
+from ..accelerators.device_selectors import Selection, Values, selection_of
 from ..quantity import parse
 from .node_affinity import term_admits
 from .nodes import Node, PodUse, Taint

@@ -28,7 +28,7 @@ from ..labels import (
     pool_config_map_name,
 )
 from ..manifest.problems import abridged, nearest
-from .read import WORKLOADS, JobId, read_pods
+from .read_jobs import WORKLOADS, JobId, read_pods
 
 _NAMED = 5  # jobs of a sweep in a message
 _READ_SINGLY = 3  # Of more namespaces than that, all are listed.

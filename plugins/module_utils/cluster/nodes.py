@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ..accelerators import DEFAULT_ACCELERATOR, DeviceResource, catalog, whole_devices
+from ..accelerators.catalog import DeviceResource, catalog, whole_devices
+from ..accelerators.hardware import DEFAULT_ACCELERATOR
 from ..labels import (
     CLAIMED_DEVICES,
     DEFAULT_POOL,
@@ -226,7 +227,7 @@ def _counted_as(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _addresses(status: Mapping[str, Any]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The first usable address of each type, which is the primary one, and the others that nobody may connect to."""
+    """The first usable address of each type, which is the primary one, and the unusable ones."""
     reported = [(str(entry.get("type")), entry.get("address")) for entry in status.get("addresses") or ()]
     usable = {kind: address for kind, address in reversed(reported) if is_node_address(address)}
     refused = (str(address) for kind, address in reported if kind in _CONNECTED and not is_node_address(address))

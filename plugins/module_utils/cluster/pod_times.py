@@ -2,7 +2,7 @@
 """From when to when a pod held its accelerators, and how long it waited for them, by its status. Pure.
 
 A pod holds what it requests from the moment that the scheduler binds it to a node until it has ended or is gone, also
-while its containers start again: nobody else gets the devices meanwhile.
+while its containers restart: no other pod gets the devices meanwhile.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ..accelerators import catalog
+from ..accelerators.catalog import catalog
 from ..kube.times import read_time
 from .nodes import devices_of
 from .related import is_unfinished

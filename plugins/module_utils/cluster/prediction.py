@@ -12,9 +12,10 @@ from typing import Any
 
 from ..kube.resources import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE_ACCOUNT, Resource
 from .nodes import Node
-from .reason import PendingReason, missing_claim
+from .pending_reason import PendingReason
+from .reason import missing_claim
 from .shortage import shortage_of
-from .start_failure import config_remedy, pull_secret_remedy, refusal_remedy, volume_remedy
+from .start_failure import config_hint, pull_secret_hint, refusal_hint, volume_hint
 
 Object = Mapping[str, Any]
 
@@ -23,7 +24,8 @@ def unschedulable(workload: Object, nodes: Sequence[Node]) -> Iterator[PendingRe
     """Why no node will ever take its pods. The nodes are those of the whole cluster, without their usage."""
     shortage = shortage_of(_pod_of(workload), nodes)
     if shortage is not None and (shortage.lasting or shortage.needs_user):
-        yield PendingReason(f"pods cannot be scheduled: {shortage.text}", shortage.hint, refused=shortage.refused)
+        text = f"pods cannot be scheduled: {shortage.text}"
+        yield PendingReason(text, shortage.hint, refused=shortage.refused, unknown=shortage.unknown)
 
 
 def missing(workload: Object, resource: Resource, present: Collection[str]) -> Iterator[PendingReason]:
@@ -70,17 +72,17 @@ def _pod_of(workload: Object) -> dict[str, Any]:
 
 
 def _missing(resource: Resource, name: str, pod: Object) -> PendingReason:
-    """The reason for a missing object. The remedies read it from what nodes and controllers say, so they get that."""
+    """The reason for a missing object. Hints parse messages of kubelets and controllers: it builds such a one."""
     namespace, spec = pod["metadata"]["namespace"], pod["spec"]
     if resource == PERSISTENT_VOLUME_CLAIM:
         return missing_claim("pods", name, namespace)
     message = f'{resource.kind.lower()} "{name}" not found'
     if resource == SERVICE_ACCOUNT:
-        return PendingReason(f"pods cannot be created: {message}", refusal_remedy(message, namespace).hint)
+        return PendingReason(f"pods cannot be created: {message}", refusal_hint(message, namespace).text)
     if resource == SECRET and {"name": name} in (spec.get("imagePullSecrets") or ()):
-        hint = pull_secret_remedy([f"Unable to retrieve some image pull secrets ({name})"], namespace)
+        hint = pull_secret_hint([f"Unable to retrieve some image pull secrets ({name})"], namespace)
         return PendingReason("images of a private registry cannot be pulled", hint)
     mounted = {(volume.get("secret") or {}).get("secretName") for volume in spec.get("volumes") or ()}
     if name in mounted:
-        return PendingReason(f"pods cannot mount a volume: {message}", volume_remedy(message, pod).hint)
-    return PendingReason(f"containers cannot start: {message}", config_remedy(message, pod).hint)
+        return PendingReason(f"pods cannot mount a volume: {message}", volume_hint(message, pod).text)
+    return PendingReason(f"containers cannot start: {message}", config_hint(message, pod).text)

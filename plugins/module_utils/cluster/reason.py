@@ -20,19 +20,21 @@ from .device_shortage import claims_devices, device_shortage
 from .devices import Inventory
 from .node_loss import loss_hint, loss_text, split_by_loss
 from .nodes import Node
+from .pending_reason import PendingReason
+from .pod_status import HARMLESS, container_statuses, pod_phase
 from .related import has_succeeded, is_about_pod, is_about_workload, own_pods
 from .shortage import shortage_of
 from .start_failure import (
     concerns_template,
-    config_remedy,
+    config_hint,
     is_node_fault,
-    pull_secret_remedy,
-    refusal_remedy,
+    pull_secret_hint,
+    refusal_hint,
     root_cause,
     runtime_cause,
     start_faults,
-    start_remedy,
-    volume_remedy,
+    start_hint,
+    volume_hint,
 )
 from .status import failure_of, is_suspended, is_terminating, pods_wanted, status_of
 
@@ -40,31 +42,7 @@ Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class PendingReason:
-    """One thing that keeps a job from running. ``final``: it will not pass by itself. ``needs_user``: only a person
-    can mend it, and may be about to.
-
-    ``log`` names the pod and container whose log may explain why it ended, ``refusal`` is the server's message if it
-    refuses to create pods. ``refused``: the job is wrong for the hardware, and not to be written.
-    """
-
-    text: str
-    hint: str = ""
-    final: bool = False
-    needs_user: bool = False
-    log: tuple[str, str] | None = None
-    refusal: str | None = None
-    needs_other_nodes: bool = False
-    refused: bool = False
-
-    @property
-    def sentence(self) -> str:
-        """The text and the hint, for ``reason``."""
-        return " ".join(part.rstrip(". \n") + "." for part in (self.text, self.hint) if part)
-
-
-@dataclass(frozen=True)
-class Surroundings:
+class ClusterView:
     """What is known of the cluster around a job's pods.
 
     ``nodes``: all of them, with their usage to show how much is missing; None where they were not read.
@@ -82,14 +60,14 @@ class Surroundings:
 
 
 def reason_for(
-    workload: Object, pods: Iterable[Object], events: Iterable[Object], around: Surroundings = Surroundings()
+    workload: Object, pods: Iterable[Object], events: Iterable[Object], around: ClusterView = ClusterView()
 ) -> str | None:
     """The most important reason as a sentence; None when nothing keeps the job from running (yet)."""
     return next((reason.sentence for reason in pending_reasons(workload, pods, events, around)), None)
 
 
 def pending_reasons(
-    workload: Object, pods: Iterable[Object], events: Iterable[Object], around: Surroundings = Surroundings()
+    workload: Object, pods: Iterable[Object], events: Iterable[Object], around: ClusterView = ClusterView()
 ) -> Iterator[PendingReason]:
     """Why a workload is not running, the most important reason first.
 
@@ -145,11 +123,11 @@ class _Pods:
     lost_and_replaced: Sequence[Object]
 
     @classmethod
-    def of(cls, workload: Object, pods: Iterable[Object], around: Surroundings) -> _Pods:
+    def of(cls, workload: Object, pods: Iterable[Object], around: ClusterView) -> _Pods:
         lost, here = split_by_loss(own_pods(workload, pods), around.pod_nodes)
-        finished = [pod for pod in here if _phase(pod) in ("Failed", "Succeeded")]
+        finished = [pod for pod in here if pod_phase(pod) in ("Failed", "Succeeded")]
         finished.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
-        left = [pod for pod in here if _phase(pod) not in ("Failed", "Succeeded")]
+        left = [pod for pod in here if pod_phase(pod) not in ("Failed", "Succeeded")]
         replaced_at_once = workload["kind"] == "Deployment"
         return cls(
             active=[pod for pod in left if not is_terminating(pod)],
@@ -165,16 +143,16 @@ class _Pods:
         return len(self.active) + len(self.stopping) + len(self.lost)
 
 
-def _lost(workload: Object, pods: Sequence[Object], around: Surroundings) -> Iterator[PendingReason]:
+def _lost(workload: Object, pods: Sequence[Object], around: ClusterView) -> Iterator[PendingReason]:
     if pods:
         yield PendingReason(loss_text(pods, around.pod_nodes), loss_hint(workload, pods))
 
 
-def _preempted(reason: PendingReason, around: Surroundings) -> PendingReason:
+def _preempted(reason: PendingReason, around: ClusterView) -> PendingReason:
     return replace(reason, text=f"{around.preemption}; {reason.text}") if around.preemption else reason
 
 
-def _stopping(workload: Object, found: _Pods, around: Surroundings) -> Iterator[PendingReason]:
+def _stopping(workload: Object, found: _Pods, around: ClusterView) -> Iterator[PendingReason]:
     """Pods whose end is being waited for; between the end of a preempted pod and the next one, who preempted it."""
     for pod in found.stopping:
         yield _preempted(PendingReason(_stopping_text(pod), "Another pod starts in its place after that"), around)
@@ -187,7 +165,7 @@ def _stopping_text(pod: Object) -> str:
     return f"pod {pod['metadata']['name']} is being stopped, and has until {until} to end"
 
 
-def _being_deleted(found: _Pods, around: Surroundings) -> PendingReason:
+def _being_deleted(found: _Pods, around: ClusterView) -> PendingReason:
     """A deleted workload stays until its pods have ended, and starts no others."""
     if lost := [*found.lost, *found.lost_and_replaced]:
         text = f"the job is being deleted, but {loss_text(lost, around.pod_nodes)}"
@@ -196,28 +174,8 @@ def _being_deleted(found: _Pods, around: Surroundings) -> PendingReason:
     return PendingReason(f"the job is being deleted{pods}", "To run it again, apply its manifest with O(state=present)")
 
 
-def pod_status(pod: Object) -> str:
-    """The phase of a pod, or the more specific reason of a container: ``ImagePullBackOff``, ``OOMKilled`` ..."""
-    status = pod.get("status", {})
-    if is_terminating(pod):
-        return "Terminating"
-    if _phase(pod) == "Succeeded":  # even if a sidecar reports that it was stopped
-        return "Succeeded"
-    for container in _containers(pod):
-        state = container.get("state") or {}
-        for kind in ("waiting", "terminated"):
-            reason = (state.get(kind) or {}).get("reason")
-            if reason and reason not in _HARMLESS:
-                return str(reason)
-    return str(status.get("reason") or _phase(pod))
-
-
 def _each(candidates: Iterable[PendingReason | None]) -> Iterator[PendingReason]:
     return (candidate for candidate in candidates if candidate)
-
-
-def _phase(pod: Object) -> str:
-    return str(pod.get("status", {}).get("phase") or "Pending")
 
 
 def _paused(workload: Object) -> PendingReason:
@@ -241,6 +199,8 @@ def _gave_up(workload: Object, finished: Iterable[Object], events: Sequence[Obje
 
 def _refusals(workload: Object, found: _Pods, events: Sequence[Object]) -> Iterator[PendingReason]:
     """Why pods were not created, the latest refusal first."""
+    # A Deployment copies the condition from its ReplicaSets (deployment/progress.go). Jobs and StatefulSets have none:
+    # their controllers only record events, which the server keeps for an hour (--event-ttl).
     conditions = workload.get("status", {}).get("conditions") or ()
     refusals = [one for one in conditions if one["type"] == "ReplicaFailure" and one["status"] == "True"]
     if found.number + workload.get("status", {}).get("succeeded", 0) < pods_wanted(workload):  # else they are past
@@ -249,7 +209,7 @@ def _refusals(workload: Object, found: _Pods, events: Sequence[Object]) -> Itera
     return (_refused(refusal.get("message") or "", workload) for refusal in refusals)
 
 
-_HARMLESS = frozenset({"ContainerCreating", "PodInitializing", "Completed"})
+# From pkg/kubelet: images/types.go, container/sync_result.go, kuberuntime/kuberuntime_container.go.
 _PULL = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _PULL_FAILED = _PULL - {"ErrImagePull"}  # The kubelet waits before its next try, or will not try again.
 _NOT_STARTED = frozenset({"ContainerCannotRun", "StartError"})  # ended before the command began
@@ -262,14 +222,9 @@ _TRANSIENT = re.compile(
 )
 
 
-def _containers(pod: Object) -> list[Object]:
-    status = pod.get("status", {})
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-
-
 def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason | None:
     name = pod["metadata"]["name"]
-    for container in _containers(pod):
+    for container in container_statuses(pod):
         state = container.get("state") or {}
         waiting = state.get("waiting") or {}
         reason, message = waiting.get("reason"), waiting.get("message") or ""
@@ -287,9 +242,9 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason |
             text = f"the container of pod {name} {what}"
             has_log = ended.get("reason") not in _NOT_STARTED
             return PendingReason(text, hint, final=loops, log=(name, container["name"]) if has_log else None)
-        if reason and reason not in _HARMLESS:
+        if reason and reason not in HARMLESS:
             return PendingReason(f"pod {name} is in {reason}{f': {_short(message)}' if message else ''}")
-    if _phase(pod) == "Failed":
+    if pod_phase(pod) == "Failed":
         status = pod["status"]
         causes = filter(None, (status.get("reason"), _short(status.get("message") or "")))
         return PendingReason(f"pod {name} failed: {': '.join(causes) or 'no reason given'}")
@@ -301,7 +256,7 @@ def _pull_problem(pod: Object, container: Object, message: str, reason: str, eve
     cause = _pull_cause(message) or _pull_cause(_pull_event_message(own))
     name = pod["metadata"]["name"]
     text = f"image {container.get('image')} of pod {name} cannot be pulled{f': {cause}' if cause else ''}"
-    missing = pull_secret_remedy((str(event.get("message")) for event in reversed(own)), pod["metadata"]["namespace"])
+    missing = pull_secret_hint((str(event.get("message")) for event in reversed(own)), pod["metadata"]["namespace"])
     hint = missing or "Check environment.image, and environment.imagePullSecret for a private registry"
     return PendingReason(text, hint, final=reason in _PULL_FAILED and not _TRANSIENT.search(cause))
 
@@ -310,10 +265,10 @@ def _not_created(pod: Object, container: Object, message: str, reason: str) -> P
     cause = root_cause(message, str(container.get("image"))) or _short(runtime_cause(message)) or reason
     text = f"the container of pod {pod['metadata']['name']} cannot start: {cause}"
     if reason == "CreateContainerConfigError":
-        remedy = config_remedy(message, pod)
+        hint = config_hint(message, pod)
     else:
-        remedy = start_remedy(message, _spec_of(container, pod), pod["spec"].get("nodeName"))
-    return PendingReason(text, remedy.hint, needs_user=remedy.needs_user)
+        hint = start_hint(message, _spec_of(container, pod), pod["spec"].get("nodeName"))
+    return PendingReason(text, hint.text, needs_user=hint.needs_user)
 
 
 def _spec_of(container: Object, pod: Object) -> Object:
@@ -342,7 +297,7 @@ def _end_of(pod: Object, container: Object, ended: Mapping[str, Any], again: boo
         return f"{'keeps running' if again else 'ran'} out of memory (OOMKilled){restarts}", "Raise resources.memory"
     if ended.get("reason") in _NOT_STARTED:
         message = ended.get("message") or ""
-        hint = start_remedy(message, _spec_of(container, pod), pod["spec"].get("nodeName")).hint
+        hint = start_hint(message, _spec_of(container, pod), pod["spec"].get("nodeName")).text
         return f"cannot start: {_short(runtime_cause(message)) or ended['reason']}", hint
     if not ended.get("exitCode"):
         return f"keeps ending without an error{restarts}", "Set environment.command to a program that keeps running"
@@ -371,7 +326,7 @@ def refused_condition(pod: Object) -> Mapping[str, Any] | None:
     return next((one for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"), None)
 
 
-def _unscheduled(workload: Object, pod: Object, events: Sequence[Object], around: Surroundings) -> PendingReason | None:
+def _unscheduled(workload: Object, pod: Object, events: Sequence[Object], around: ClusterView) -> PendingReason | None:
     condition = refused_condition(pod)
     if condition:
         return _unschedulable(pod, condition, around)
@@ -422,7 +377,7 @@ _NO_TEMPLATE = re.compile(r'resourceclaimtemplate\.resource\.k8s\.io "([-.a-z0-9
 _SELECTOR_FAILS = re.compile(r"claim \S+: (selector #\d+): CEL runtime error: (.*)", re.DOTALL)
 
 
-def _unschedulable(pod: Object, condition: Mapping[str, Any], around: Surroundings) -> PendingReason:
+def _unschedulable(pod: Object, condition: Mapping[str, Any], around: ClusterView) -> PendingReason:
     nodes, name = around.nodes, pod["metadata"]["name"]
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if gates:
@@ -441,26 +396,24 @@ def _unschedulable(pod: Object, condition: Mapping[str, Any], around: Surroundin
     elif nodes is not None and not about_claims and not claims_devices(pod):
         shortage = shortage_of(pod, nodes, message)
     if not shortage:
-        text = f"pod {name} cannot be scheduled: {message or 'the scheduler gave no reason'}"
+        text = f"pod {name} cannot be scheduled{'' if message else ': the scheduler gave no reason'}"
         lasting = nodes is None and _NO_NODE_MATCHES.search(message) is not None
-        return PendingReason(text, final=lasting, needs_other_nodes=lasting)
-    # With the scheduler's counts, readers can verify the explanation.
-    counts = message.partition(" nodes are available: ")[2]
-    text = f"pod {name} cannot be scheduled: {shortage.text}{f' (scheduler: {counts})' if counts else ''}"
+        return PendingReason(text, final=lasting, needs_other_nodes=lasting, scheduler=message)
     return PendingReason(
-        text,
+        f"pod {name} cannot be scheduled: {shortage.text}",
         shortage.hint,
         final=shortage.lasting,
         needs_user=shortage.needs_user,
         needs_other_nodes=shortage.lasting or shortage.needs_user,
+        scheduler=message.partition(" nodes are available: ")[2],
     )
 
 
 def missing_claim(subject: str, claim: str, namespace: str) -> PendingReason:
     """Why a pod whose PersistentVolumeClaim does not exist is not scheduled."""
     text = f"{subject} cannot be scheduled: PersistentVolumeClaim {claim} not found"
-    command = f"kubectl create --namespace {namespace} --filename CLAIM.yaml"
-    return PendingReason(text, f"Create it with {command}, or correct storage.workdirs", needs_user=True)
+    create = f"M(gpuctl_workspace namespace={namespace} claim.name={claim} claim.size=100Gi)"
+    return PendingReason(text, f"Create it with {create}, or correct storage.workdirs", needs_user=True)
 
 
 def _start_problem(workload: Object, pod: Object, events: Iterable[Object]) -> PendingReason | None:
@@ -471,19 +424,19 @@ def _start_problem(workload: Object, pod: Object, events: Iterable[Object]) -> P
     message, name, node = str(faults[-1].get("message") or ""), pod["metadata"]["name"], pod["spec"]["nodeName"]
     if is_node_fault(faults[-1]):
         text = f"pod {name} cannot start on node {node}: {_short(runtime_cause(message))}"
-        hint = f"If this lasts, take the node out of use (kubectl cordon {node}) and restart the job"
-        return PendingReason(text, f"{hint} with O(state=restarted)")
+        cordon = f"If this lasts, take the node out of use (kubectl cordon {node})"
+        return PendingReason(text, f"{cordon} and restart the job with O(state=restarted)")
     text = f"pod {name} is waiting for a volume: {_short(message)}"
     if not concerns_template(message, workload, pod):
         return PendingReason(text)
-    remedy = volume_remedy(message, pod)
-    return PendingReason(text, remedy.hint, needs_user=remedy.needs_user)
+    hint = volume_hint(message, pod)
+    return PendingReason(text, hint.text, needs_user=hint.needs_user)
 
 
 def _not_ready(pod: Object, events: Sequence[Object]) -> PendingReason | None:
     """A container that runs and whose health check does not (yet) succeed, maybe after it has ended several times."""
-    starting = [c for c in _containers(pod) if "running" in (c.get("state") or {}) and not c.get("ready")]
-    if not starting or _phase(pod) != "Running":
+    starting = [c for c in container_statuses(pod) if "running" in (c.get("state") or {}) and not c.get("ready")]
+    if not starting or pod_phase(pod) != "Running":
         return None
     failures = [event for event in events if event.get("reason") == "Unhealthy" and _is_about(event, pod)]
     cause = f": {_short(failures[-1].get('message') or '')}" if failures else " yet"
@@ -528,7 +481,7 @@ class QuotaRefusal:
 
 
 # The message of the quota admission plugin (apiserver/pkg/admission/plugin/resourcequota/controller.go).
-# Whoever may create events can write anything there, and the name becomes part of a selector.
+# Any account that can create events can write anything there, and the name becomes part of a selector.
 _QUOTA = re.compile(r"exceeded quota: ([-.a-z0-9]+), requested: (\S+), used: (\S+), limited: (\S+)")
 
 
@@ -555,9 +508,9 @@ def _refused(message: str, workload: Object) -> PendingReason:
     quota = quota_refusal(message)
     if not quota:
         lasting = _LASTING_REFUSAL.search(message) is not None
-        remedy = refusal_remedy(message, workload["metadata"]["namespace"])
+        hint = refusal_hint(message, workload["metadata"]["namespace"])
         text = f"pods cannot be created: {_short(message)}"
-        return PendingReason(text, remedy.hint, final=lasting, needs_user=remedy.needs_user, refusal=message)
+        return PendingReason(text, hint.text, final=lasting, needs_user=hint.needs_user, refusal=message)
     if too_small := too_small_quota(quota, pods_wanted(workload)):
         return replace(too_small, refusal=message)
     each = "; ".join(

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..accelerators import BROKEN, MEMORY, catalog, has_word, whole_devices
+from ..accelerators.catalog import BROKEN, MEMORY, catalog, has_word, whole_devices
 from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, POOL, priority_class_name
 from ..manifest.problems import enumerated, nearest
 from .node_affinity import unmet_expressions
 from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_requests, gibibytes
+from .pending_reason import UNKNOWN_POOL, UNKNOWN_TYPE
 from .related import main_container
 from .taints import untolerated_taints
 
@@ -31,13 +32,15 @@ _HIGHEST = priority_class_name("high")
 @dataclass(frozen=True)
 class Shortage:
     """What a pod does not find. ``lasting``: waiting does not help, only other nodes or another manifest do.
-    ``needs_user``: nor is it likely to help. ``refused``: the job is wrong for the hardware, and not to be written."""
+    ``needs_user``: nor is it likely to help. ``refused``: the job is wrong for the hardware, and not to be written.
+    ``unknown``: the field of the manifest that names what no node has: its pool or its GPU type."""
 
     text: str
     hint: str = ""
     lasting: bool = False
     needs_user: bool = False
     refused: bool = False
+    unknown: str = ""
 
 
 def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shortage | None:
@@ -126,7 +129,7 @@ def _empty_pool(place: str, nodes: Sequence[Node]) -> Shortage:
         return Shortage("it names no pool, and every node is in one", f"Set resources.pool ({existing})", True)
     meant = _did_you_mean(nearest(place.removeprefix("pool "), pools))
     hint = f"{meant}Correct resources.pool ({existing}), or add nodes to the pool with M(gpuctl_pool)"
-    return Shortage(f"{place} has no nodes", hint, True)
+    return Shortage(f"{place} has no nodes", hint, lasting=True, unknown=UNKNOWN_POOL)
 
 
 def _unmet(pod: Object, nodes: Sequence[Node], place: str) -> Shortage:
@@ -198,9 +201,10 @@ def _unknown_type(wanted: str, label: str, nodes: Sequence[Node], place: str) ->
     if types:
         meant = _did_you_mean(_same_type(wanted, types))
         hint = f"{meant}Available GPU types: {_enumerate(types)}. Correct resources.gpu-type, or remove it"
-        return Shortage(f"GPU type {wanted} not found in {place}", hint, True)
+        return Shortage(f"GPU type {wanted} not found in {place}", hint, lasting=True, unknown=UNKNOWN_TYPE)
     text = f"GPU type {wanted} not found in {place}, where no node has the label {label}"
-    return Shortage(text, "Remove resources.gpu-type, or set the label with M(gpuctl_pool,gpuctl_node_label)", True)
+    hint = "Remove resources.gpu-type, or set the label with M(gpuctl_pool,gpuctl_node_label)"
+    return Shortage(text, hint, lasting=True, unknown=UNKNOWN_TYPE)
 
 
 def _did_you_mean(word: str | None) -> str:

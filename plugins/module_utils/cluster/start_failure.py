@@ -12,15 +12,15 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ..labels import APP
+from ..labels import APP, PULL_SECRET, TOKEN_SECRET
 
 Object = Mapping[str, Any]
 
 
-class Remedy(NamedTuple):
-    """What helps. ``needs_user``: nothing else does."""
+class Hint(NamedTuple):
+    """What to do about a failure. ``needs_user``: it does not pass by itself."""
 
-    hint: str = ""
+    text: str = ""
     needs_user: bool = False
 
 
@@ -46,18 +46,18 @@ _MOUNT = re.compile(r'error mounting "[^"]*" to rootfs at ')
 _COMMAND = re.compile(r"\bexec: |\bexec /|executable file not found|no command specified")
 
 
-def start_remedy(message: str, container: Object, node: str | None) -> Remedy:
+def start_hint(message: str, container: Object, node: str | None) -> Hint:
     """What helps where the runtime could not start a container (its spec) of a pod."""
     cause = runtime_cause(message)
     made = _MKDIR.match(cause)
     workdir = str(container.get("workingDir") or "")
     if _CHDIR.search(cause) or (made and f"{workdir}/".startswith(f"{made[1].rstrip('/')}/")):
-        return Remedy(f"Check environment.workdir ({workdir})" if workdir else "Check environment.workdir")
+        return Hint(f"Check environment.workdir ({workdir})" if workdir else "Check environment.workdir")
     if _DRIVER.search(cause):
-        return Remedy(f"The GPU driver or the container runtime of node {node} fails. Have it checked")
+        return Hint(f"The GPU driver or the container runtime of node {node} fails. Have it checked")
     if _MOUNT.search(cause):
-        return Remedy("Check the paths in storage.workdirs: the image has something else there")
-    return Remedy("Check environment.command") if _COMMAND.search(cause) else Remedy()
+        return Hint("Check the paths in storage.workdirs: the image has something else there")
+    return Hint("Check environment.command") if _COMMAND.search(cause) else Hint()
 
 
 # pkg/kubelet/kuberuntime, verifyRunAsNonRoot; with what follows it, which only repeats the pod.
@@ -65,11 +65,12 @@ _RUNS_AS_ROOT = re.compile(r"^container has runAsNonRoot and image (will run as 
 
 
 def root_cause(message: str, image: str) -> str:
-    """Why a container that may not run as root did not start; "" where the kubelet says something else."""
+    """Why a container with runAsNonRoot did not start; "" where the kubelet says something else."""
     found = _RUNS_AS_ROOT.match(message)
     if not found:
         return ""
-    user = f"the user {found[2]}, who may be root" if found[2] else "root"
+    # The kubelet knows the user of an image, not its /etc/passwd: a name may stand for UID 0.
+    user = f"user {found[2]} (cannot be verified as non-root)" if found[2] else "root"
     return f"image {image} runs as {user}, and the namespace does not allow root"
 
 
@@ -78,27 +79,29 @@ _MISSING = re.compile(r'\b(secret|configmap) "([-.A-Za-z0-9]+)" not found', re.I
 _MISSING_KEY = re.compile(r"couldn't find key ([-._A-Za-z0-9]+) in (Secret|ConfigMap) [^/\s]+/([-.a-z0-9]+)(?!\S)")
 
 
-def config_remedy(message: str, pod: Object) -> Remedy:
+def config_hint(message: str, pod: Object) -> Hint:
     """What helps where a Secret or ConfigMap is missing, or one of its keys, that environment.env refers to, and where
     the image runs as root.
     """
     if _RUNS_AS_ROOT.match(message):
-        return Remedy("Set environment.run_as to the number of another user, such as 1000", needs_user=True)
-    where = f"--namespace {pod['metadata']['namespace']}"
-    key = _MISSING_KEY.search(message)
-    if key:
-        field = "stringData" if key[2] == "Secret" else "data"
-        patch = f'\'{{"{field}": {{"{key[1]}": "VALUE"}}}}\''
-        command = f"kubectl patch {key[2].lower()} {key[3]} {where} --patch {patch}"
-        return Remedy(f"Add it with {command}, or correct environment.env", needs_user=True)
+        return Hint("Set environment.run_as to the number of another user, such as 1000", needs_user=True)
+    namespace = pod["metadata"]["namespace"]
+    if key := _MISSING_KEY.search(message):
+        return _value_hint(key[2].lower(), key[3], key[1], namespace)
     found = _MISSING.search(message)
     if not found:
-        return Remedy("Create what is missing in the namespace, or correct environment.env")
+        return Hint("Create what is missing in the namespace, or correct environment.env")
     kind, name = found[1].lower(), found[2]
-    values = " ".join(f"--from-literal={key}=VALUE" for key in sorted(_keys_of(pod, kind, name))) or "--from-file=FILE"
-    created = "secret generic" if kind == "secret" else kind
-    command = f"kubectl create {created} {name} {where} {values}"
-    return Remedy(f"Create it with {command}, or correct environment.env", needs_user=True)
+    return _value_hint(kind, name, min(_keys_of(pod, kind, name), default="NAME"), namespace)
+
+
+def _value_hint(kind: str, name: str, key: str, namespace: str) -> Hint:
+    if kind != "secret":
+        text = "Write the value into environment.env in place of valueFrom, or correct the reference"
+        return Hint(text, needs_user=True)
+    keep = f"Keep the value in Secret {TOKEN_SECRET} with M(gpuctl_workspace namespace={namespace} tokens={key})"
+    refer = "correct environment.env" if name == TOKEN_SECRET else "refer to that Secret in environment.env"
+    return Hint(f"{keep}, {'or' if name == TOKEN_SECRET else 'and'} {refer}", needs_user=True)
 
 
 def _keys_of(pod: Object, kind: str, name: str) -> set[str]:
@@ -117,30 +120,30 @@ _NO_ACCOUNT = re.compile(r'serviceaccount "([-.a-z0-9]+)" not found')
 _LEVEL = re.compile(r'violates PodSecurity "(?:baseline|restricted):')
 
 
-def refusal_remedy(message: str, namespace: str) -> Remedy:
+def refusal_hint(message: str, namespace: str) -> Hint:
     """What helps where the server refuses to create a pod."""
     account = _NO_ACCOUNT.search(message)
     if account and account[1] != "default":  # which a namespace that is seconds old may lack
-        command = f"kubectl create serviceaccount {account[1]} --namespace {namespace}"
-        return Remedy(f"Create it with {command}, or correct environment.service_account", needs_user=True)
+        text = "Correct environment.service_account, or ask an administrator to create it"
+        return Hint(text, needs_user=True)
     if not _LEVEL.search(message):
-        return Remedy()
+        return Hint()
     if "hostPath volumes" in message or '"hostPath"' in message:
-        return Remedy("Mount PersistentVolumeClaims (claim) instead of paths of nodes in storage.workdirs")
-    return Remedy("Delete the job and submit it again: it is built for the level that its namespace has then")
+        return Hint("Mount PersistentVolumeClaims (claim) instead of paths of nodes in storage.workdirs")
+    return Hint("Delete the job and submit it again: it is built for the level that its namespace has then")
 
 
 _UNRETRIEVED = re.compile(r"Unable to retrieve some image pull secrets \(([-.a-z0-9]+)[,)]")
 
 
-def pull_secret_remedy(messages: Iterable[str], namespace: str) -> str:
+def pull_secret_hint(messages: Iterable[str], namespace: str) -> str:
     """The hint where the kubelet did not find the Secret for a private registry; "" where it said nothing of it."""
     found = next((found for message in messages if (found := _UNRETRIEVED.search(message))), None)
     if not found:
         return ""
-    credentials = "--docker-server=HOST --docker-username=USER --docker-password=PASSWORD"
-    command = f"kubectl create secret docker-registry {found[1]} --namespace {namespace} {credentials}"
-    return f"Secret {found[1]} of environment.imagePullSecret not found. Create it with {command}"
+    create = f"M(gpuctl_workspace namespace={namespace} registry.config_file=~/.docker/config.json)"
+    refer = "" if found[1] == PULL_SECRET else f", and set environment.imagePullSecret to {PULL_SECRET}"
+    return f"Secret {found[1]} of environment.imagePullSecret not found. Create {PULL_SECRET} with {create}{refer}"
 
 
 _VOLUME = re.compile(r'for volume "([^"]+)"')
@@ -161,20 +164,20 @@ def concerns_template(message: str, workload: Object, pod: Object) -> bool:
     return not named or not named <= added
 
 
-def volume_remedy(message: str, pod: Object) -> Remedy:
+def volume_hint(message: str, pod: Object) -> Hint:
     """What helps where a volume of a job cannot be mounted."""
     path = _HOST_PATH.search(message)
     node = pod["spec"].get("nodeName")
     if path and path[2].startswith("directory"):
         command = f"mkdir -p {shlex.quote(path[1])}"
-        return Remedy(f"Create it on node {node} with {command}, or correct storage.workdirs", needs_user=True)
+        return Hint(f"Create it on node {node} with {command}, or correct storage.workdirs", needs_user=True)
     if path:
-        return Remedy(f"Put it on node {node}, or correct path or type in storage.workdirs", needs_user=True)
+        return Hint(f"Put it on node {node}, or correct path or type in storage.workdirs", needs_user=True)
     found = _MISSING.search(message)
     if found and found[1].lower() == "configmap":  # those of a hostfile and of DeepSpeed: manifests name none
         job = (pod["metadata"].get("labels") or {}).get(APP) or "the job"
-        return Remedy(f"Apply the manifest of {job} again, which creates it", needs_user=True)
-    return Remedy("Check storage.workdirs")
+        return Hint(f"Apply the manifest of {job} again, which creates it", needs_user=True)
+    return Hint("Check storage.workdirs")
 
 
 # Kubelet events about a pod whose sandbox, network or cgroup the node cannot create (pkg/kubelet/events/event.go).

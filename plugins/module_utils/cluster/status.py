@@ -51,7 +51,7 @@ def is_ready(workload: Mapping[str, Any]) -> bool:
         rolls = spec.get("updateStrategy", {}).get("type") != "OnDelete"
         current = not rolls or status.get("updateRevision") == status.get("currentRevision")
         return bool(current and status.get("readyReplicas", 0) == wanted)
-    # ``replicas`` counts old pods until the rollout has removed them.
+    # ``replicas`` counts old pods until the rollout has removed them (as kubectl rollout status does).
     return all(status.get(count, 0) == wanted for count in ("updatedReplicas", "replicas", "availableReplicas"))
 
 

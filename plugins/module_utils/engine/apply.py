@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..cluster.read import UNFINISHED, selector_of
 from ..cluster.status import is_terminating, stay_paused
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
 from ..kube.errors import ApiError, ConcurrentChange, ConnectionProblem, KubeError, as_sentence
-from ..kube.resources import POD, Resource, resource_of
-from ..labels import FIELD_MANAGER, SUBMITTED_BY, pods_of
+from ..kube.resources import POD, UNFINISHED, Resource, resource_of
+from ..labels import FIELD_MANAGER, SUBMITTED_BY, pods_of, selector_of
 from ..reporter import Counter, Report, silent
 from ..wait.polling import backoff, poll
-from .fields import ABSENT, applied_by, identity_of
+from .fields import applied_by
 from .guarded_write import concurrent_change, guarded_apply, guarded_delete, guarded_patch, is_as_applied
-from .plan import WORKLOAD_KINDS, Action, Plan, Step, Suggest, describe, with_hint, with_owner
+from .paths import ABSENT, identity_of
+from .plan import WORKLOAD_KINDS, Action, Plan, Step, Suggest, describe, with_hint
+from .planning import with_owner
 
 HANDOVER_MANAGER = f"{FIELD_MANAGER}-handover"
 
@@ -65,7 +66,7 @@ class Executor:
     """Applies plans. ``gone_timeout``: the seconds that a deletion may take if the next step depends on it.
     ``grace_seconds``: the grace period of deletions; 0 kills pods at once. ``before_replacing`` is called before a
     workload is deleted to be created again, from the thread of its plan; what it raises prevents the deletion.
-    ``progress`` is told how far the plans are, and what one waits for. ``namespace_meant`` is for messages."""
+    ``progress`` reports how far the plans are, and what one waits for. ``namespace_meant`` is for messages."""
 
     client: Client
     check_mode: bool
@@ -215,7 +216,8 @@ class Executor:
             return self._apply(step, plan)
         except ApiError as error:
             if self.check_mode and (error.is_forbidden or error.is_missing_namespace):
-                # A dry run needs permission to write, a plan only to read. And an earlier task of this check run may be
+                # A dry run needs the same permission as the write, a plan only that to read (Kubernetes documentation,
+                # API Concepts, "Dry-run authorization"). And an earlier task of this check run may be
                 # the one that creates the namespace.
                 result.warnings.append(f"{describe(plan)}: not validated by the server: {error.message}")
                 return None
@@ -246,6 +248,8 @@ class Executor:
             return None
         kind = step.live["kind"]
         self.before_replacing(plan)
+        # Foreground: the workload stays visible until its pods are gone, because their owner references have
+        # blockOwnerDeletion (meta/v1/controller_ref.go). In the background, new pods could meet the old ones.
         try:
             guarded_delete(self.client, step.live, propagation="Foreground", grace_seconds=self.grace_seconds)
         except KubeError as error:
@@ -296,6 +300,7 @@ class Executor:
 
     def _delete(self, step: Step, plan: Plan) -> None:
         grace = self.grace_seconds
+        # Background: nothing takes the name, so nothing has to wait for the pods. A wait for the deletion lists them.
         guarded_delete(self.client, step.live, propagation="Background", grace_seconds=grace, dry_run=self.check_mode)
         if step.kind in WORKLOAD_KINDS and not self.check_mode:
             try:
@@ -305,7 +310,7 @@ class Executor:
                 raise _PartiallyApplied(f"{as_sentence(error)} {left}") from error
 
     def _kill_pods(self, plan: Plan) -> None:
-        """Deleted by the garbage collector, they would keep their own grace period."""
+        """The garbage collector would leave pods their grace period (garbagecollector/operations.go, deleteObject)."""
         if self.grace_seconds is not None:
             labels, grace = pods_of(plan.name), self.grace_seconds
             self.client.delete_collection(POD, plan.namespace, labels=labels, grace_seconds=grace)

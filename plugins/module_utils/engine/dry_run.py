@@ -12,14 +12,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from ..cluster.read import WORKLOADS, JobId
+from ..cluster.read_jobs import WORKLOADS, JobId
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import Resource, resource_of
 from ..labels import pod_selector
+from ..manifest.problems import abridged
 from .guarded_write import guarded_apply
-from .plan import Action, Plan, Step, Suggest, describe, describe_alike, recreated, with_hint
+from .plan import Action, Plan, Step, Suggest, describe, with_hint
+from .planning import recreated
+
+_NAMED = 3  # jobs with the same problem
 
 
 class PlansRejected(KubeError):
@@ -190,3 +194,14 @@ def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
     if step.replaces:
         client.create(step.desired, dry_run=True)
     return step
+
+
+def describe_alike(plans: Sequence[Plan]) -> list[str]:
+    """How messages name jobs of one namespace that have the same problem: each, or many of them together."""
+    if len(plans) <= _NAMED:
+        return [describe(plan) for plan in plans]
+    return [several_jobs(plans[0].namespace, [plan.name for plan in plans])]
+
+
+def several_jobs(namespace: str, names: Sequence[str]) -> str:
+    return f"{len(names)} jobs, {abridged(names, _NAMED)} in namespace {namespace}"

@@ -10,38 +10,23 @@ The rules are those of Kubernetes' structured merge: lists of objects merge by a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..quantity import QuantityError, parse, stored
-
-Key = tuple[tuple[str, Any], ...]
-Path = tuple["str | Key", ...]
-
-
-class Change(NamedTuple):
-    """One field, with its value before and after; ``ABSENT`` if there is none."""
-
-    path: Path
-    before: Any
-    after: Any
-
-    def __str__(self) -> str:
-        """``spec.template.spec.containers[main].image``; label keys are in brackets too."""
-        text = ""
-        for step in self.path:
-            if isinstance(step, tuple):
-                text += f"[{','.join(str(value) for dummy, value in step)}]"
-            elif "." in step or "/" in step:
-                text += f"[{step}]"
-            else:
-                text += f".{step}" if text else step
-        return text
-
-
-ABSENT = object()
+from .paths import (
+    ABSENT,
+    KEY_DEFAULTS,
+    Change,
+    Key,
+    Path,
+    has_keys,
+    identity_of,
+    key_of_entry,
+    list_entry,
+    name_of_step,
+    value_at,
+)
 
 
 def changes(desired: Mapping[str, Any], live: Mapping[str, Any], manager: str) -> tuple[Change, ...]:
@@ -53,6 +38,7 @@ def changes(desired: Mapping[str, Any], live: Mapping[str, Any], manager: str) -
 
 def owned_fields(live: Mapping[str, Any], manager: str) -> dict[str, Any]:
     """The ``fieldsV1`` tree that ``manager`` holds by server-side apply; empty if it never applied the object."""
+    # Our patches are an entry of their own ("Update"): the server removes only what an "Apply" entry no longer has.
     for entry in live.get("metadata", {}).get("managedFields") or ():
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
             fields: dict[str, Any] = entry.get("fieldsV1") or {}
@@ -66,40 +52,6 @@ def applied_by(manager: str, live: Mapping[str, Any]) -> dict[str, Any]:
     return {**identity, **fields, "metadata": {**identity["metadata"], **fields.get("metadata", {})}}
 
 
-def identity_of(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """The object without anything but its kind, name and namespace."""
-    metadata = {name: obj["metadata"][name] for name in ("name", "namespace") if name in obj["metadata"]}
-    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
-
-
-def value_at(obj: Any, path: Path) -> Any:
-    """The value at a path, or ABSENT."""
-    for step in path:
-        if isinstance(step, tuple):
-            obj = _entry(obj, dict(step))
-        else:
-            obj = obj.get(step, ABSENT) if isinstance(obj, dict) else ABSENT
-    return obj
-
-
-def with_value_at(obj: Any, path: Path, value: Any) -> Any:
-    """A copy of the object with another value at a path, or without it (ABSENT), and then without what gets empty."""
-    if not path:
-        return value
-    step = path[0]
-    below = with_value_at(value_at(obj, (step,)), path[1:], value)
-    if value is ABSENT and len(path) > 1 and below in ({}, []):
-        below = ABSENT
-    if isinstance(step, str):
-        fields = {**({} if obj is ABSENT else obj), step: below}
-        return {name: field for name, field in fields.items() if field is not ABSENT}
-    items = [] if obj is ABSENT else obj
-    entries = [below if _has(item, dict(step)) else item for item in items]
-    if not any(_has(item, dict(step)) for item in items):
-        entries.append(below)
-    return [entry for entry in entries if entry is not ABSENT]
-
-
 def is_owned(live: Mapping[str, Any], path: Path, manager: str) -> bool:
     """Whether ``manager`` holds a field at the path, or below it, by server-side apply."""
     fields = owned_fields(live, manager)
@@ -111,15 +63,9 @@ def is_owned(live: Mapping[str, Any], path: Path, manager: str) -> bool:
     return True
 
 
-def name_of_step(fields: Mapping[str, Any], step: str | Key) -> str:
-    """What a ``fieldsV1`` tree calls a step of a path; "" for an entry of a list that it does not have."""
-    if isinstance(step, str):
-        return f"f:{step}"
-    return next((name for name in fields if name.startswith("k:") and key_of_entry(name) == dict(step)), "")
-
-
-# Lists that merge by key, by field name (unique among the kinds that we build, except ``ports``). All other lists are
-# atomic: command, args, tolerations, metrics, rules ...
+# Lists that merge by key, by field name (unique among the kinds that we build, except ``ports``). They are those with
+# +listMapKey in core/v1/types.go, and in meta/v1/types.go for owners. All other lists are atomic: command, args,
+# tolerations, metrics (autoscaling/v2), rules ...
 _MERGE_KEYS = {
     "containers": ("name",),
     "env": ("name",),
@@ -130,14 +76,13 @@ _MERGE_KEYS = {
     "volumeMounts": ("mountPath",),
     "volumes": ("name",),
 }
-_KEY_DEFAULTS = {"protocol": "TCP"}  # a key that the server fills in before it merges
 _FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # in atomic maps, by the server: fieldRef, resourceFieldRef
 
 # Maps within atomic lists (a LimitRange's ``limits``) into which the server fills nothing if we set both. Further keys
 # are from our own earlier apply; ``managedFields`` does not show that, because it has the list as one value.
 _COMPLETE_MAPS = frozenset({"default", "defaultRequest"})
 
-# Their values are quantities: "1" and "1000m" are equal.
+# Their values are quantities: "1" and "1000m" are equal, and the server returns the canonical form.
 _RESOURCE_LISTS = frozenset({"requests", "limits", "hard", "default", "defaultRequest"})
 _QUANTITY_FIELDS = frozenset({"sizeLimit", "averageValue"})
 
@@ -156,7 +101,7 @@ def _merge_keys(field: str | Key, item: Any) -> tuple[str, ...]:
 
 
 def _key(keys: tuple[str, ...], item: Mapping[str, Any]) -> Key:
-    return tuple((name, item.get(name, _KEY_DEFAULTS.get(name))) for name in keys)
+    return tuple((name, item.get(name, KEY_DEFAULTS.get(name))) for name in keys)
 
 
 def _differences(desired: Any, live: Any, path: Path) -> Iterator[Change]:
@@ -191,7 +136,7 @@ def _same(desired: Any, live: Any, path: Path) -> bool:
         return True
     try:
         if len(path) > 1 and path[-2] in _RESOURCE_LISTS:
-            return stored(desired) == stored(live)
+            return stored(desired) == stored(live)  # rounded up to thousandths (SetDefaults_ResourceList)
         return path[-1] in _QUANTITY_FIELDS and parse(desired) == parse(live)
     except QuantityError:
         return False
@@ -199,6 +144,7 @@ def _same(desired: Any, live: Any, path: Path) -> bool:
 
 def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> Iterator[Change]:
     """What we hold by an earlier apply and the desired object no longer has."""
+    # The tree lists the keys of an entry as fields of it, too.
     held_keys = {key[0] for key in path[-1]} if path and isinstance(path[-1], tuple) else set()
     for step, below in fields.items():
         name, desired_value, live_value = _descend(step, desired, live)
@@ -222,28 +168,13 @@ def _descend(step: str, desired: Any, live: Any) -> tuple[str | Key | None, Any,
         return name, value_at(desired, (name,)), value_at(live, (name,))
     if step.startswith("k:"):
         wanted = key_of_entry(step)
-        return tuple(wanted.items()), _entry(desired, wanted), _entry(live, wanted)
+        return tuple(wanted.items()), list_entry(desired, wanted), list_entry(live, wanted)
     return None, ABSENT, ABSENT
-
-
-@lru_cache(maxsize=1024)
-def key_of_entry(step: str) -> Mapping[str, Any]:
-    """The key of a list's entry in a ``fieldsV1`` tree. Cached, as every job has ``k:{"name":"main"}``."""
-    key: dict[str, Any] = json.loads(step[2:])
-    return key
-
-
-def _entry(value: Any, wanted: Mapping[str, Any]) -> Any:
-    return next((item for item in value if _has(item, wanted)), ABSENT) if isinstance(value, list) else ABSENT
-
-
-def _has(item: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
-    return all(item.get(name, _KEY_DEFAULTS.get(name)) == expected for name, expected in keys.items())
 
 
 def _extract(fields: Mapping[str, Any], live: Any) -> Any:
     """The part of ``live`` that a ``fieldsV1`` tree selects."""
-    below = {step: children for step, children in fields.items() if step != "."}
+    below = {step: children for step, children in fields.items() if step != "."}  # "." is the item itself.
     if not below:
         return live
     if isinstance(live, list):
@@ -253,7 +184,7 @@ def _extract(fields: Mapping[str, Any], live: Any) -> Any:
             {**keys, **_extract(children, item)} if children else item
             for item in live
             for keys, children in held
-            if _has(item, keys)
+            if has_keys(item, keys)
         ]
     extracted = {}
     for step, children in below.items():

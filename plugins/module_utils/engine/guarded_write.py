@@ -18,7 +18,8 @@ from ..kube.client import Client
 from ..kube.errors import ApiError, ConcurrentChange, KubeError
 from ..kube.resources import resource_of
 from ..labels import FIELD_MANAGER, PAUSED_REPLICAS
-from .fields import ABSENT, Change, applied_by, changes, owned_fields, value_at
+from .fields import applied_by, changes, owned_fields
+from .paths import ABSENT, Change, value_at
 from .plan import Step
 
 _ATTEMPTS = 5
@@ -78,7 +79,8 @@ def guarded_delete(
 ) -> None:
     """Delete the object that ``live`` was read from; one that is gone is no error. Raises ConcurrentChange."""
     now = live
-    # The pods of a job are not what we applied: their versions say nothing about a concurrent run.
+    # The resourceVersion as a precondition besides the uid (meta/v1/types.go, Preconditions). The pods of a job are not
+    # what we applied: their versions say nothing about a concurrent run.
     same_version = bool(owned_fields(live, FIELD_MANAGER))
     for _attempt in range(_ATTEMPTS):
         try:

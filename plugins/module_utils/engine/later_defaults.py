@@ -2,7 +2,7 @@
 """Defaults that came with a later version of the collection: alone, they change nothing that is live. Pure.
 
 A workload carries the version that built its pods, in an annotation; 1.0 wrote none. So a default that came later is
-told apart from one that somebody has removed from the live object, which is put back like any other field.
+not confused with one that was removed from the live object, which is restored like any other field.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..labels import BUILT_BY, FIELD_MANAGER
-from .fields import ABSENT, Path, changes, is_owned, value_at, with_value_at
+from .fields import changes, is_owned
+from .paths import ABSENT, Path, value_at, with_value_at
 
 
 class LaterDefault(NamedTuple):

@@ -18,7 +18,7 @@ from ..kube.concurrency import run_concurrently_until
 from ..kube.errors import ApiError, KubeError
 from ..kube.resources import NODE
 from ..reporter import Counter, Report, silent
-from .results import map_diff
+from .changes import map_diff
 
 _ATTEMPTS = 5  # per node; one fails if the node was written in the milliseconds since it was read
 
@@ -70,7 +70,7 @@ class WriteResult:
 class NodeWriter:
     """Writes labels. ``before_each`` is called before each write; a KubeError that it raises stops the rest.
 
-    ``progress`` is told how many nodes are done.
+    ``progress`` reports how many nodes are done.
     """
 
     client: Client

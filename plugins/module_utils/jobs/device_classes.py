@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Jobs in pools whose devices only a DeviceClass offers, although the pool declares none.
 
-Looked at where pods would find no node, and where the live job claims devices: nobody else pays for it.
+Read only where pods would find no node, and where the live job claims devices: other tasks send no request for it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..accelerators import DeviceResource, UnfitHardware, catalog, equipment
+from ..accelerators.catalog import DeviceResource, catalog
+from ..accelerators.equipment import equipment
+from ..accelerators.hardware import UnfitHardware
 from ..cluster.declared import Declared
 from ..cluster.devices import Device, DeviceClass, Inventory
 from ..cluster.nodes import Node, slim_node
-from ..cluster.read import JobId, read_offered_devices
+from ..cluster.read_devices import read_offered_devices
+from ..cluster.read_jobs import JobId
 from ..kube.client import Client
 from ..kube.errors import if_allowed
 from ..kube.resources import NODE

@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from ..accelerators import whole_devices
+from ..accelerators.catalog import whole_devices
 from ..cluster.nodes import devices_of
-from ..cluster.read import read_pods
+from ..cluster.read_jobs import read_pods
 from ..cluster.related import is_unfinished, own_pods
 from ..cluster.status import pods_ready, status_of
 from ..engine.plan import WORKLOAD_KINDS, Plan
@@ -48,7 +48,7 @@ def with_interruptions(plans: list[Plan], client: Client) -> list[Plan]:
 def interruption(workload: Object, pods: Iterable[Object] | None, now: datetime) -> str:
     """``a training that has run for 3 h on 16 GPUs``; "" for a job none of whose containers has ever started.
 
-    ``pods`` are None where they may not be read.
+    ``pods`` are None without permission to list them.
     """
     kind = str((workload["metadata"].get("labels") or {}).get(JOB_TYPE, "job"))
     subject = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ..cluster.admission import POD_GROUP_OF, queue_of
 from ..cluster.declared import Declared, know_accelerators, read_declared
 from ..cluster.lookup import job_hint, job_of_pod, jobs_of_sweep, namespace_meant, namespaces_with_job
-from ..cluster.read import (
+from ..cluster.pending_reason import UNKNOWN_POOL, PendingReason
+from ..cluster.read_jobs import (
     ByJob,
     JobId,
     claim_templates_of,
@@ -22,51 +23,37 @@ from ..cluster.read import (
     read_jobs,
     read_pods,
 )
+from ..cluster.read_nodes import read_lost_nodes
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue, is_terminating
 from ..engine.dry_run import Blocker, block_plans, unmanaged_workloads, validate_by_dry_run
-from ..engine.plan import (
-    WORKLOAD_KINDS,
-    Action,
-    Plan,
-    Step,
-    Suggest,
-    active_objects,
-    describe,
-    plan_deletion,
-    plan_job,
-    starts_pods,
-    step_for,
-    upgraded,
-)
+from ..engine.plan import WORKLOAD_KINDS, Action, Plan, Step, Suggest, describe
+from ..engine.planning import active_objects, plan_deletion, plan_job, starts_pods, step_for, upgraded
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD, POD_GROUP
-from ..labels import FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
+from ..kube.times import now_as_text
+from ..labels import DEFAULT_POOL, FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
 from ..manifest.problems import abridged
 from ..namespaces import allowed_namespaces
 from ..task import Task
-from .device_classes import find_classes
 from .interruption import refusal, with_interruptions
 from .job_policies import level_problems, policy_blockers
 from .job_queues import missing_queues
-from .ledger_store import LedgerStore
 from .objects.former_versions import later_defaults
 from .objects.pod_levels import RESTRICTED
-from .prechecks import grouped, precheck
 from .priority_classes import priority_class_problems, read_priority_classes
 from .rerun import plan_rerun
-from .restart_copies import RestartCopy
+from .runs.ledger_store import LedgerStore
 from .select import SelectedJob, build_jobs
 from .submitter import Ownership, keep_submitter
-from .transitions import LiveJob, TransitionRefused
+from .transitions import LiveJob, TransitionRefused, restart
 
 if TYPE_CHECKING:
-    from .job import JobOptions
+    from .job_options import JobOptions
 
 Transition = Callable[[LiveJob, "JobOptions"], Plan]
-CopyFinder = Callable[[Iterable[JobId]], Mapping[JobId, RestartCopy]]
 
 _LISTED = "To list the jobs, use M(gpuctl_job_info); to create one, O(state=present) with a manifest."
 
@@ -98,7 +85,10 @@ class ClassesFound(Exception):
 def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
     live, declared = _read(task, jobs)
     claiming = [job for job in jobs if any(map(claim_templates_of, live[job.id]))]
-    declared = replace(declared, found_classes=find_classes(task.client(), claiming, declared).by_pool)
+    if claiming:
+        from .device_classes import find_classes  # Here: most jobs request their devices.
+
+        declared = replace(declared, found_classes=find_classes(task.client(), claiming, declared).by_pool)
     try:
         return _plan_present(task, _built(jobs, live, declared), live, ledger, declared)
     except ClassesFound as found:
@@ -155,13 +145,18 @@ def _plan_present(
 def _warn_of_mistakes(
     task: Task[JobOptions], jobs: list[SelectedJob], plans: list[Plan], declared: Declared
 ) -> list[Blocker]:
-    """Warn of what is odd in the manifests of the jobs that change, and of what cannot work in the cluster.
+    """Warn of what is malformed in the manifests of the jobs that change, and of what cannot work in the cluster.
 
-    With ``strict``, the mistakes among that are blockers instead; always, what is wrong for the hardware. Unchanged
-    jobs do not repeat their warnings at every run. Raises ClassesFound.
+    What is refused of that is a blocker instead. Unchanged jobs do not repeat their warnings at every run. Raises
+    ClassesFound.
     """
     options = task.options
     changed = [(job, plan) for job, plan in zip(jobs, plans, strict=True) if plan.changed]
+    if not changed:
+        return []
+    from .device_classes import find_classes  # Here: of most tasks, no job changes.
+    from .prechecks import grouped, precheck
+
     found = precheck(changed, task.client(), new_nodes=options.wait_for_nodes, check_mode=task.check_mode)
     classes = find_classes(task.client(), (job for job, _plan in changed if job.id in found), declared)
     if classes.by_pool:
@@ -171,17 +166,48 @@ def _warn_of_mistakes(
         again = precheck(served, task.client(), new_nodes=True, check_mode=task.check_mode)
         found = {id_: reasons for id_, reasons in found.items() if id_ not in classes.extended} | again
     warnings = _advice(job for job, _plan in changed)
-    warnings += [text for job, _plan in changed for text in (() if options.strict else job.mistakes)]
-    doubtful = {job: [reason for reason in reasons if not reason.refused] for job, reasons in found.items()}
-    for text in (*warnings, *(() if options.strict else grouped(doubtful))):
-        task.warn(text)
-    blockers = []
+    doubtful: dict[JobId, list[PendingReason]] = {}
+    blockers: list[Blocker] = []
+    impossible: list[Blocker] = []
     for job, plan in changed:
-        blockers += [(plan, text) for text in job.mistakes if options.strict]
-        blockers += [(plan, classes.ambiguous[job.id])] if job.id in classes.ambiguous else []
         reasons = found.get(job.id, ())
-        blockers += [(plan, reason.sentence) for reason in reasons if options.strict or reason.refused]
-    return blockers
+        refused = _refused(job, reasons, strict=options.strict)
+        wrong = _impossible(job, reasons, declared) if options.refuse_mistakes else {}
+        blockers += [(plan, text) for text in refused.values()]
+        blockers += [(plan, classes.ambiguous[job.id])] if job.id in classes.ambiguous else []
+        impossible += [(plan, text) for each, text in wrong.items() if each not in refused]
+        blocking = refused.keys() | wrong.keys()
+        warnings += [text for text in job.mistakes if text not in blocking]
+        doubtful[job.id] = [reason for reason in reasons if reason not in blocking]
+    for text in (*warnings, *grouped(doubtful)):
+        task.warn(text)
+    if impossible:
+        plan, text = impossible[-1]
+        impossible[-1] = (plan, f"{text} To submit jobs with such mistakes, use O(refuse_mistakes=false).")
+    return [*blockers, *impossible]
+
+
+Sentences = dict["str | PendingReason", str]
+"""Mistakes and reasons, each with what is said of it."""
+
+
+def _refused(job: SelectedJob, reasons: Iterable[PendingReason], *, strict: bool) -> Sentences:
+    mistakes = {text: text for text in job.mistakes if strict}
+    return mistakes | {reason: reason.sentence for reason in reasons if strict or reason.refused}
+
+
+def _impossible(job: SelectedJob, reasons: Iterable[PendingReason], declared: Declared) -> Sentences:
+    """What nobody can mean: bytes in place of gibibytes, pools and GPU types that there are not."""
+    unknown = (reason for reason in reasons if _names_nothing(reason, job, declared))
+    mistakes: Sentences = {text: text for text in job.certain}
+    return mistakes | {reason: f"{job.place(reason.unknown)}: {reason.sentence}" for reason in unknown}
+
+
+def _names_nothing(reason: PendingReason, job: SelectedJob, declared: Declared) -> bool:
+    """Whether the job names what there is not. A declared pool may get its nodes later."""
+    pool = job.model.resources.pool if job.model else DEFAULT_POOL
+    is_declared = pool in declared.pools or not declared.known
+    return bool(reason.unknown) and not (reason.unknown == UNKNOWN_POOL and is_declared)
 
 
 def _advice(jobs: Iterable[SelectedJob]) -> list[str]:
@@ -277,19 +303,33 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
     return block_plans(plans, blockers, task.options.continue_on_error)
 
 
+def plan_restart(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
+    """What an interrupted restart has deleted, in whole or in part, is created again from its copy."""
+    lost_nodes = read_lost_nodes(task.client()) if task.options.force else None
+    return plan_transition(
+        task,
+        jobs,
+        ledger,
+        lambda job, options: restart(job, now_as_text(), lost_nodes),
+        reads_pods=True,
+        restores=True,
+    )
+
+
 def plan_transition(
     task: Task[JobOptions],
     jobs: list[SelectedJob],
+    ledger: LedgerStore,
     transition: Transition,
     *,
-    reads_pods: bool,
-    skips_ended: bool,
-    find_copies: CopyFinder = lambda jobs: {},
+    reads_pods: bool = False,
+    skips_ended: bool = False,
+    restores: bool = False,
 ) -> list[Plan]:
     """Plans that change live jobs without a manifest.
 
-    ``find_copies`` is asked for jobs that an interrupted restart may have deleted, in whole or in part; those that it
-    finds are created again.
+    ``reads_pods``: they need the pods of the jobs. ``skips_ended``: jobs that have ended stay as they are, with a
+    warning. ``restores``: jobs that an interrupted restart may have deleted are created again.
 
     Raises PlansRejected for jobs that are missing or refuse the transition (with continue_on_error their plans are
     blocked instead), and KubeError for jobs in a Kueue queue when Kueue is not installed.
@@ -297,7 +337,7 @@ def plan_transition(
     objects = read_jobs(task.client(), (job.id for job in jobs))
     live = _live_jobs(task, objects, reads_pods)
     incomplete = [job.id for job in jobs if job.id not in live or live[job.id].missing]
-    copies = find_copies(incomplete) if incomplete else {}
+    copies = ledger.copies(incomplete) if restores and incomplete else {}
     live |= {job: replace(live[job], restarted_from=copy.objects) for job, copy in copies.items() if job in live}
     plans: list[Plan] = []
     missing: list[Plan] = []

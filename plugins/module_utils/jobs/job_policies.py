@@ -8,17 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.declared import Declared, read_declared
-from ..cluster.read import JobId, enforced_levels
+from ..cluster.read_jobs import JobId, enforced_levels
 from ..engine.dry_run import Blocker
 from ..engine.plan import Plan
-from ..policies.guards import broken_rules
-from ..policies.policy_rules import PolicyRules
 from ..task import Task
 from .objects.pod_levels import violations
 from .select import SelectedJob
 
 if TYPE_CHECKING:
-    from .job import JobOptions
+    from ..policies.policy_rules import PolicyRules
+    from .job_options import JobOptions
 
 
 def policy_blockers(task: Task[JobOptions], starting: Iterable[tuple[SelectedJob, Plan]]) -> list[Blocker]:
@@ -45,8 +44,8 @@ def policy_blockers(task: Task[JobOptions], starting: Iterable[tuple[SelectedJob
 
 def level_problems(job: SelectedJob, level: str | None) -> Iterator[str]:
     """What the Pod Security level of its namespace forbids of a job."""
-    for place, problem, remedy in violations(job.objects[0], level) if level else ():
-        text = f"the namespace enforces the Pod Security level {level}, which forbids {problem}. {remedy}."
+    for place, problem, hint in violations(job.objects[0], level) if level else ():
+        text = f"the namespace enforces the Pod Security level {level}, which forbids {problem}. {hint}."
         yield f"{job.place(place)}: {text}"
 
 
@@ -62,12 +61,14 @@ def forbidden(task: Task[Any], jobs: Sequence[SelectedJob], declared: Declared) 
 
 
 def _broken(policy: PolicyRules, job: SelectedJob) -> Iterator[str]:
+    from ..policies.guards import broken_rules  # Here: many clusters have no policy.
+
     for place, sentence in broken_rules(policy, job.namespace, job.objects):
         yield f"{job.place(place)}: {sentence}"
 
 
 def _unreachable(policy: PolicyRules, job: SelectedJob) -> Iterator[str]:
-    """A Service that is for the outside, from where its NetworkPolicy lets nobody in."""
+    """A Service for clients outside, whose connections the NetworkPolicy of the team does not allow."""
     rules = policy.namespaces.get(job.namespace)
     if rules is None or rules.network is None:
         return
@@ -76,7 +77,7 @@ def _unreachable(policy: PolicyRules, job: SelectedJob) -> Iterator[str]:
         others = "".join(f" and {name}" for name in rules.network.namespaces)
         yield (
             f"{job.place('service.type')}: {policy.source}: pods of team {rules.team} accept connections from "
-            f"namespace {job.namespace}{others} only, so nobody else reaches this Service of type {type_}."
+            f"namespace {job.namespace}{others} only, so this Service of type {type_} is unreachable from elsewhere."
         )
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from ..cluster.admission import JobQueue, queue_of
 from ..cluster.status import is_suspended, is_terminating, pods_ready
 from ..engine.dry_run import Blocker
-from ..engine.plan import Plan, starts_pods
+from ..engine.plan import Plan
+from ..engine.planning import starts_pods
 from ..kube.client import Client
 from ..kube.errors import if_allowed
 from ..labels import POOL

@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..cluster.nodes import Node, slim_node
+from ..cluster.pending_reason import PendingReason
 from ..cluster.prediction import missing, needed_names, unschedulable
-from ..cluster.read import JobId
-from ..cluster.reason import PendingReason
-from ..engine.plan import Plan, several_jobs, starts_pods
+from ..cluster.quota_fit import refused_by_quotas
+from ..cluster.read_jobs import JobId
+from ..engine.dry_run import several_jobs
+from ..engine.plan import Plan
+from ..engine.planning import starts_pods
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError
 from ..kube.resources import NODE, RESOURCE_QUOTA, Resource
 from ..labels import DEFAULT_POOL, JOB_TYPE, POOL
-from ..scheduling.quota_fit import refused_by_quotas
 from .select import SelectedJob
 
 R = TypeVar("R")
@@ -45,8 +47,8 @@ def precheck(
     look = _look_at([plan for _job, plan in starting], client, reads_nodes=not new_nodes)
     found = {}
     for job, plan in starting:
-        unjudged = job.declared if check_mode else frozenset[str]()
-        if reasons := list(look.reasons(plan, unjudged)):
+        skipped = job.declared if check_mode else frozenset[str]()
+        if reasons := list(look.reasons(plan, skipped)):
             found[job.id] = reasons
     return found
 
@@ -72,11 +74,11 @@ class _Look:
     present: Mapping[tuple[Resource, str], set[str] | None]  # names of objects by kind and namespace
     memo: dict[str, list[PendingReason]]  # the trainings of a sweep are placed alike, and nodes are many
 
-    def reasons(self, plan: Plan, unjudged: frozenset[str]) -> Iterator[PendingReason]:
+    def reasons(self, plan: Plan, skipped: frozenset[str]) -> Iterator[PendingReason]:
         workload = plan.steps[0].desired
-        if self.nodes is not None and "pool" not in unjudged:
+        if self.nodes is not None and "pool" not in skipped:
             yield from self._unschedulable(workload, self.nodes)
-        if "quota" not in unjudged:
+        if "quota" not in skipped:
             yield from refused_by_quotas(workload, self.quotas[plan.namespace] or ())
         own = {(step.kind, step.name) for step in plan.steps[1:]}
         for (resource, namespace), names in self.present.items():
@@ -104,7 +106,7 @@ def _look_at(plans: Sequence[Plan], client: Client, *, reads_nodes: bool) -> _Lo
 
     def names_of(resource: Resource, namespace: str) -> set[str]:
         names = needed[resource, namespace]
-        # Who may only read some objects by name may list each of them (Kubernetes, "Referring to resources").
+        # Permission to list by resourceNames requires a field selector (Kubernetes, RBAC, "Referring to resources").
         only = f"metadata.name={min(names)}" if len(names) == 1 else ""
         found = client.list_objects(resource, namespace, fields=only, metadata_only=True)
         return {obj["metadata"]["name"] for obj in found}
@@ -144,7 +146,7 @@ def _nodes_for(plans: Iterable[Plan], client: Client) -> list[Node]:
 
 
 def _answer(read: Callable[[], R]) -> R | None:
-    """None where it may not be read, or cannot: a look at the cluster must not fail a task."""
+    """None without permission, or where reading fails: a precheck must not fail a task."""
     try:
         return read()
     except KubeError:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..engine.apply import ApplyFailed, Executor
-from ..engine.plan import Action, Plan, Step, step_for
-from ..engine.results import diffs_of
+from ..engine.changes import diffs_of
+from ..engine.plan import Action, Plan, Step
+from ..engine.planning import step_for
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import PRIORITY_CLASS

@@ -8,9 +8,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..engine.plan import WORKLOAD_KINDS, Completion, Plan, recreated, unchanged, upgraded
+from ..engine.plan import WORKLOAD_KINDS, Completion, Plan
+from ..engine.planning import recreated, unchanged, upgraded
 from ..labels import FIELD_MANAGER, PRIORITY
-from .ledger import Entry, Writer, last_run_result, not_rerun_reason, should_run_again
+from .runs.ledger import Entry, Writer, last_run_result, not_rerun_reason, should_run_again
 
 _GPUCTL = Writer(FIELD_MANAGER)
 
@@ -29,7 +30,7 @@ def plan_rerun(
     """The plan for a training, given its last run, with the digest to record in the ledger.
 
     ``manifest`` is the digest of the manifest, ``live`` are the training's objects, ``entry`` is its ledger entry, and
-    ``writer`` who wrote that. A live Job says itself how it ended. Once it is gone, an entry that somebody else wrote
+    ``writer`` who wrote that. A live Job says itself how it ended. Once it is gone, an entry that another client wrote
     proves nothing: the training is not run again, and its status is unknown. ``upgrade``: a running one is replaced
     also where only this version of the collection builds it otherwise.
     """

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..cluster.read import JobId
-from ..engine.plan import Action, Plan
+from ..cluster.read_jobs import JobId
+from ..engine.plan import Plan
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, KubeError, as_sentence, if_allowed
 from ..kube.resources import CONTROLLER_REVISION
@@ -24,7 +24,7 @@ from ..labels import FIELD_MANAGER, MANAGED, MANAGED_BY, RESTART_OF, pod_selecto
 from ..task import Task
 
 if TYPE_CHECKING:
-    from .job import JobOptions
+    from .job_options import JobOptions
 
 _DEPENDENTS = ("Service", "ConfigMap", "ResourceClaimTemplate")
 
@@ -66,7 +66,7 @@ class RestartCopies:
         return found
 
     def discard(self, jobs: Iterable[JobId]) -> set[JobId]:
-        """Delete the copies of jobs that are there again, or that nobody wants. Returns the jobs where that failed."""
+        """Delete the copies of jobs that exist again, or are not needed. Returns the jobs where that failed."""
         client = self._task.client()
 
         def delete(job: JobId) -> JobId | None:
@@ -109,11 +109,6 @@ class RestartCopies:
             f"copies of the trainings to restart cannot be kept in namespace {namespace}: {as_sentence(error)} If this "
             f"task is interrupted, O(state=restarted) cannot repeat it; O(state=present) with the manifests can.{hint}"
         )
-
-
-def is_restart(plan: Plan) -> bool:
-    """Whether the plan deletes a Job and creates it again without a manifest."""
-    return bool(plan.steps) and plan.steps[0].action is Action.RESTART and plan.steps[0].replaces
 
 
 def revision_of(plan: Plan) -> dict[str, Any]:

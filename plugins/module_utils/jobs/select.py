@@ -7,35 +7,37 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from ..accelerators import DEFAULT_ACCELERATOR, UnfitHardware
+from ..accelerators.hardware import DEFAULT_ACCELERATOR, UnfitHardware
 from ..cluster.admission import JobQueue
 from ..cluster.declared import Declared
 from ..kube.errors import KubeError
 from ..labels import DEFAULT_NAMESPACE, DEFAULT_POOL
-from ..manifest.digest import digest_of, former_digests_of
 from ..manifest.secrets import secret_values
 from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem, own_namespace
-from ..policies.policy_rules import PolicyRules, rules_of
 from ..task import Task, TaskFailed
+from .job_options import JOB_KINDS
 from .job_queues import kept_queue, pool_queue
 from .objects.pod_levels import as_restricted
 from .transitions import not_scalable_reason
 
 if TYPE_CHECKING:
-    from ..manifest.models import Compute, Inference, JobManifest, Notebook, Policy, Training
+    from ..manifest.job_blocks import JobManifest
+    from ..manifest.job_models import Compute, Inference, Notebook, Training
+    from ..manifest.policy_model import Policy
     from ..manifest.validation import Document
-    from .job import JobOptions
+    from ..policies.policy_rules import PolicyRules
+    from .job_options import JobOptions
 
 # The fields of ``resources`` that the hardware of the pool decides about.
 _HARDWARE = ("accelerator", "gpu", "gpu_share", "gpu_type")
-JOB_KINDS = ("training", "inference", "notebook", "compute")
 
 
 @dataclass(frozen=True)
 class SelectedJob:
     """One job of the task, with its objects where the state of the task needs them.
 
-    ``warnings`` are advice about what is built, ``mistakes`` what is probably wrong in the manifest.
+    ``warnings`` are advice about what is built, ``mistakes`` what is probably wrong in the manifest, and ``certain``
+    those of them that are wrong in every cluster.
     ``former_command`` is what versions before 1.1 ran (see Built).
     ``manifest`` is the digest of a training's manifest, ``former_manifests`` are those that earlier versions recorded.
     ``origin`` is where the manifest is from. ``declared`` has ``pool`` and ``quota`` where manifests of these kinds,
@@ -51,6 +53,7 @@ class SelectedJob:
     former_command: list[str] | None = None
     warnings: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()
+    certain: tuple[str, ...] = ()
     manifest: str | None = None
     former_manifests: tuple[str, ...] = ()
     origin: str = ""
@@ -81,7 +84,7 @@ class SelectedJob:
 
     def built(self, declared: Declared, queue: JobQueue | None = None) -> SelectedJob:
         """The job with its objects, in the given queue or its pool's. Raises UnfitHardware."""
-        from ..manifest.models import Queue
+        from ..manifest.job_blocks import Queue
         from .objects.job_objects import build
 
         model = cast("Training | Inference | Notebook | Compute", self.model)
@@ -167,9 +170,12 @@ def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[Selecte
 
 
 def _from_manifests(task: Task[JobOptions], builds_objects: bool) -> list[SelectedJob]:
+    from ..manifest.digest import digest_of, former_digests_of
     from ..manifest.host_paths import HostPaths
+    from ..manifest.job_blocks import JobManifest
+    from ..manifest.job_models import Compute, Inference, Training
+    from ..manifest.kinds import is_pool, is_quota
     from ..manifest.load import host_paths_of, load
-    from ..manifest.models import Compute, Inference, JobManifest, Pool, Quota, Training
 
     options, replicas = task.options, task.options.replicas
     namespace_problem_of = _namespace_rule(task)
@@ -177,6 +183,7 @@ def _from_manifests(task: Task[JobOptions], builds_objects: bool) -> list[Select
     # What a job mounts, and what policies allow of it, does not matter to its deletion.
     policy = _host_policy(task) if builds_objects else None
     host_paths = (host_paths_of(policy) if policy else HostPaths()) if builds_objects else None
+    rules = _rules_of(policy) if policy else None
 
     def load_in(namespace: str) -> list[Document]:
         return load(options.src or (), options.definition, namespace, host_paths)
@@ -184,11 +191,11 @@ def _from_manifests(task: Task[JobOptions], builds_objects: bool) -> list[Select
     try:
         own = own_namespace(task, options.namespace)
     except (KubeError, ImportError):
-        load_in(DEFAULT_NAMESPACE)  # What is wrong with the manifests is said first: nobody needs a cluster for it.
+        load_in(DEFAULT_NAMESPACE)  # Problems of the manifests first: they need no cluster.
         raise
     documents = load_in(own.name)
-    pools = {each.model.pool.name for each in documents if isinstance(each.model, Pool)}
-    limited = {name for each in documents if isinstance(each.model, Quota) for name in each.model.namespaces}
+    pools = {each.model.pool.name for each in documents if is_pool(each.model)}
+    limited = {name for each in documents if is_quota(each.model) for name in each.model.namespaces}
     for document in documents:
         model = document.model
         if not isinstance(model, JobManifest):
@@ -217,6 +224,7 @@ def _from_manifests(task: Task[JobOptions], builds_objects: bool) -> list[Select
                 model.job.name,
                 model.kind,
                 mistakes=document.warnings,
+                certain=document.certain,
                 manifest=digest_of(model) if isinstance(model, Training) else None,
                 former_manifests=former_digests_of(model) if isinstance(model, Training) else (),
                 origin=str(document.origin),
@@ -226,7 +234,7 @@ def _from_manifests(task: Task[JobOptions], builds_objects: bool) -> list[Select
                     if is_declared
                 ),
                 model=model,
-                host_policy=rules_of(policy) if policy else None,
+                host_policy=rules,
             )
         )
     if refused:
@@ -252,3 +260,9 @@ def _host_policy(task: Task[JobOptions]) -> Policy | None:
 
     file = task.options.policy or task.environ.get("GPUCTL_POLICY")
     return load_policy(file) if file else None
+
+
+def _rules_of(policy: Policy) -> PolicyRules:
+    from ..policies.policy_rules import rules_of  # Here: few hosts have a policy.
+
+    return rules_of(policy)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who submitted a job: recorded on its workload, and compared before somebody else changes it.
+"""Who submitted a job: recorded on its workload, and compared before another user changes it.
 
-An annotation of the workload has the record, never its pod template: another submitter must not restart pods. Whoever
-may write the workload can forge it. It protects from accidents, not from attackers.
+An annotation of the workload has the record, never its pod template: another submitter must not restart pods. An
+account that can write the workload can forge it: it protects from accidents, not from attackers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..engine.fields import ABSENT, Change, value_at
+from ..engine.paths import ABSENT, Change, value_at
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan, Step
 from ..labels import SUBMITTED_BY
 from ..task import Task
 
 if TYPE_CHECKING:
-    from .job import JobOptions
+    from .job_options import JobOptions
 
 # The action plugins pass on what AWX gives its jobs as extra variables (see plugin_utils/awx.py).
 AWX_USER, AWX_JOB = "GPUCTL_AWX_USER", "GPUCTL_AWX_JOB"
@@ -73,7 +73,7 @@ def read_submitter(text: str) -> Submitter | None:
 
 
 def submitter_title(workload: Mapping[str, Any]) -> str | None:
-    """Who submitted a workload, for people; None if nobody is recorded."""
+    """Who submitted a workload, for people; None if no submitter is recorded."""
     text = (workload["metadata"].get("annotations") or {}).get(SUBMITTED_BY)
     if text is None:
         return None
@@ -109,7 +109,7 @@ class Ownership:
         return Submitter(_user()[:_LONGEST], socket.gethostname()[:_LONGEST], *names)
 
     def refusal(self, workload: Mapping[str, Any]) -> str | None:
-        """Why a live workload must not be changed. One without a record, as of version 1.0.0, belongs to nobody."""
+        """Why a live workload must not be changed. One without a record, as of version 1.0.0, has no owner."""
         text = value_at(workload, _PATH)
         if text is ABSENT or self._task.options.takeover:
             return None
@@ -135,10 +135,10 @@ class Ownership:
 
 def _signed(step: Step, text: str) -> Step:
     desired = _annotated(step.desired, text)
-    anew = _annotated(step.anew, text) if step.anew else {}
+    replacement = _annotated(step.replacement, text) if step.replacement else {}
     change = Change(_PATH, value_at(step.live, _PATH), text)
     changes = (*step.changes, change) if step.action is Action.UPDATE else step.changes
-    return replace(step, desired=desired, anew=anew, changes=changes)
+    return replace(step, desired=desired, replacement=replacement, changes=changes)
 
 
 def _annotated(obj: dict[str, Any], text: str) -> dict[str, Any]:

@@ -20,10 +20,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..cluster.read import claim_templates_of
+from ..cluster.read_jobs import claim_templates_of
 from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, is_terminating, kept_replicas, status_of
-from ..engine.fields import ABSENT, Change, applied_by, value_at
-from ..engine.plan import Action, Plan, Step, plan_job, recreated
+from ..engine.fields import applied_by
+from ..engine.paths import ABSENT, Change, value_at
+from ..engine.plan import Action, Plan, Step
+from ..engine.planning import plan_job, recreated
 from ..labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
 from .interruption import held_gpus
 

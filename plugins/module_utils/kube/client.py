@@ -11,19 +11,17 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..labels import FIELD_MANAGER
 from .answer import Answer, Expected, group_versions_in, read_json
 from .connection import Connection
 from .connection_options import resolve_connection, resolve_options
 from .errors import AnswerTooLarge, ApiError, InvalidResponse, ListTooLarge
-from .exec import ExecResult, exec_path, run_command
 from .limits import FOLLOWED_LOG, LOG, WATCH
 from .list_limits import ListLimits, ListsInProgress
-from .open_stream import OpenStream
 from .resources import (
     POD,
     SELF_SUBJECT_ACCESS_REVIEW,
@@ -35,7 +33,10 @@ from .resources import (
 )
 from .shapes import OddObject, oddity
 from .transport import APPLY_PATCH, CHUNK_SIZE, JSON, Transport
-from .watch import READ_TIMEOUT, Watch
+
+if TYPE_CHECKING:
+    from .open_stream import OpenStream
+    from .watch import Watch
 
 PAGE_SIZE = 500
 
@@ -61,7 +62,7 @@ class Client:
         self.warning = connection.warning
         self.connection = connection
         self.namespace = connection.namespace
-        self._request_timeout = connection.request_timeout
+        self.request_timeout = connection.request_timeout
         self._transport = Transport(connection, sleep, clock)
         self._lists = ListsInProgress(connection.server, clock)
         self._user_name: str | None = None
@@ -180,6 +181,8 @@ class Client:
         seconds: float,
     ) -> Watch:
         """Watch the changes after a resourceVersion; the server ends the watch after so many seconds."""
+        from .watch import READ_TIMEOUT, Watch  # Here: few tasks wait.
+
         query = {
             "watch": "true",
             "resourceVersion": version,
@@ -333,6 +336,8 @@ class Client:
         The one that grows ends with the container, or when it is silent: so is a connection that a router on the way
         has forgotten, and the caller asks again.
         """
+        from .open_stream import OpenStream  # Here: few tasks read logs.
+
         return self._transport.send(
             "GET",
             f"{POD.path(namespace, pod)}/log",
@@ -343,21 +348,9 @@ class Client:
             read_timeout=_LOG_SILENCE if follow else None,
         )
 
-    def run_command(
-        self,
-        namespace: str,
-        pod: str,
-        container: str,
-        command: Sequence[str],
-        stdin: Iterable[bytes] = (),
-        output: Callable[[bytes], object] = lambda data: None,
-    ) -> ExecResult:
-        """Run a command in a container to its end; ``output`` is called with what it writes to stdout.
-
-        Raises ConnectionLost if the connection breaks, and CommandNotStarted if the command cannot be run.
-        """
-        path = exec_path(f"{POD.path(namespace, pod)}/exec", container, command)
-        return run_command(self._transport, path, self._request_timeout, stdin, output)
+    def open_websocket(self, path: str, handshake: Callable[[Any, str, Any], Any]) -> Any:
+        """What ``handshake`` makes of a connection, the URL and the headers, for kube/exec.py."""
+        return self._transport.connect(path, handshake)
 
     def apply(
         self,

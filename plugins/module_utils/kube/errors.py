@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..permissions import missing_permission
-
 T = TypeVar("T")
 
 
@@ -88,8 +86,7 @@ class ApiError(KubeError):
             if isinstance(cause, dict)
         )
         self.message = _short_message(_text(body.get("message")), self.causes)
-        missing = missing_permission(self.message) if self.is_forbidden else None
-        remedy = f". {missing.sentences}" if missing else ""
+        remedy = _missing_permission(self.message) if self.is_forbidden else ""
         super().__init__(f"{self.message} (HTTP {status} to {method} {path}){remedy}")
 
     @property
@@ -121,6 +118,13 @@ class ApiError(KubeError):
         """
         messages = [cause.message for cause in self.causes] or [self.message]
         return self.status == 422 and all(_IMMUTABLE.search(message) for message in messages)
+
+
+def _missing_permission(message: str) -> str:
+    from ..permissions import missing_permission  # Here: few requests are forbidden.
+
+    missing = missing_permission(message)
+    return f". {missing.sentences}" if missing else ""
 
 
 class ConcurrentChange(KubeError):

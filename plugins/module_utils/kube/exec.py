@@ -17,9 +17,10 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from .answer import read_json
+from .client import Client
 from .errors import ApiError, ConnectionProblem, KubeError, as_sentence, cut
 from .limits import COMMAND_SECONDS, FRAME_BYTES, HANDSHAKE, MESSAGES, SLOWEST, Allowance, TooMuchData
-from .transport import Transport
+from .resources import POD
 
 # Version 5 can close stdin, version 4 (servers before Kubernetes 1.30) cannot. With both, commands are told the size of
 # their stdin instead. They have to read all of it: between API server and kubelet the streams share one connection
@@ -75,12 +76,22 @@ def exec_path(path: str, container: str, command: Sequence[str]) -> str:
 
 
 def run_command(
-    transport: Transport, path: str, timeout: float, stdin: Iterable[bytes], output: Callable[[bytes], object]
+    client: Client,
+    namespace: str,
+    pod: str,
+    container: str,
+    command: Sequence[str],
+    stdin: Iterable[bytes] = (),
+    output: Callable[[bytes], object] = lambda data: None,
 ) -> ExecResult:
-    """Run the command of ``path``. ``timeout``: seconds without any sign of life from the server."""
-    websocket = transport.connect(path, _handshake)
+    """Run a command in a container to its end; ``output`` is called with what it writes to stdout.
+
+    Raises ConnectionLost if the connection breaks or the server gives no sign of life for the request timeout, and
+    CommandNotStarted if the command cannot be run.
+    """
+    websocket = client.open_websocket(exec_path(f"{POD.path(namespace, pod)}/exec", container, command), _handshake)
     try:
-        return _Conversation(websocket, timeout, iter(stdin), output).run()
+        return _Conversation(websocket, client.request_timeout, iter(stdin), output).run()
     finally:
         websocket.shutdown()
 

@@ -104,6 +104,8 @@ QUEUE = Resource("Queue", VOLCANO_VERSION, "queues", namespaced=False)
 VOLCANO_TOPOLOGY_VERSION = "topology.volcano.sh/v1alpha1"
 HYPER_NODE = Resource("HyperNode", VOLCANO_TOPOLOGY_VERSION, "hypernodes", namespaced=False)
 
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # Finished pods hold no resources.
+
 _BY_KIND = {value.kind: value for value in tuple(globals().values()) if isinstance(value, Resource)}
 
 

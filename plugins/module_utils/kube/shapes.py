@@ -9,9 +9,9 @@ are removed, because Kubernetes reads null as absent.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from types import MappingProxyType
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ..quantity import parse
@@ -58,7 +58,8 @@ class UnreadableObject(KubeError):
 
 def oddity(resource: Resource, obj: Any, *, metadata_only: bool = False) -> OddObject | None:
     """Why an object of the kind cannot be read; None if it can. Removes its fields that are null."""
-    check = _metadata_of(resource.namespaced) if metadata_only else _shape_of(resource.kind, resource.namespaced)
+    kind = "" if metadata_only else resource.kind
+    check = _shape_of(kind, resource.namespaced, dated=kind in _DATED)
     try:
         check(obj)
     except Unlike as problem:
@@ -176,14 +177,14 @@ def _values(check: Check) -> Check:
     return check_values
 
 
-def _fields(needed: Mapping[str, Check] = MappingProxyType({}), /, **optional: Check) -> Check:
-    """An object with these fields; others are not looked at. Those in ``needed`` must be there."""
-    checks = [(name, check, name in needed) for name, check in {**optional, **needed}.items()]
+def _fields(fields: Iterable[tuple[str, bool, Check]]) -> Check:
+    """An object with these fields, of which some must be there; others are not looked at."""
+    checks = tuple(fields)
 
     def check_fields(value: Any) -> None:
         if not isinstance(value, dict):
             raise Unlike(_noun(value), "an object")
-        for name, check, is_needed in checks:
+        for name, is_needed, check in checks:
             found = value.get(name, _MISSING)
             if found is None:
                 del value[name]
@@ -200,354 +201,164 @@ def _fields(needed: Mapping[str, Check] = MappingProxyType({}), /, **optional: C
     return check_fields
 
 
-# The types of the fields that are read, as in the API (api/core/v1/types.go and others). Required is what validation
-# or the server's own defaults make sure of.
-
-_TEXTS = _each(_text)
-_LABELS = _values(_text)
-_QUANTITIES = _values(_quantity)
-_RESOURCES = _fields(requests=_QUANTITIES, limits=_QUANTITIES)
-_REFERENCE = _fields({"key": _text, "name": _text})
-_CONTAINER = _fields(
-    {"name": _text},
-    image=_text,
-    command=_TEXTS,
-    args=_TEXTS,
-    workingDir=_text,
-    env=_each(
-        _fields({"name": _text}, value=_text, valueFrom=_fields(secretKeyRef=_REFERENCE, configMapKeyRef=_REFERENCE))
-    ),
-    resources=_fields(requests=_QUANTITIES, limits=_QUANTITIES, claims=_each(_fields({"name": _text}))),
-    restartPolicy=_text,
-    ports=_each(_fields(containerPort=_number, hostPort=_number, hostIP=_text, protocol=_text)),
-)
-_CONTAINERS = _each(_CONTAINER, least=1)
-_SELECTOR = _fields(
-    matchLabels=_LABELS, matchExpressions=_each(_fields({"key": _text, "operator": _text}, values=_TEXTS))
-)
-_NODE_RULES = _each(_fields(key=_text, operator=_text, values=_TEXTS))
-_NODE_TERM = _fields(matchExpressions=_NODE_RULES, matchFields=_NODE_RULES)
-_POD_AFFINITY = _fields(
-    requiredDuringSchedulingIgnoredDuringExecution=_each(
-        _fields({"topologyKey": _text}, labelSelector=_SELECTOR, namespaces=_TEXTS, namespaceSelector=_SELECTOR)
-    )
-)
-_NODE_AFFINITY = _fields(requiredDuringSchedulingIgnoredDuringExecution=_fields(nodeSelectorTerms=_each(_NODE_TERM)))
-_POD_SPEC = _fields(
-    {"containers": _CONTAINERS},
-    initContainers=_each(_CONTAINER),
-    ephemeralContainers=_each(_fields({"name": _text})),
-    volumes=_each(
-        _fields(
-            {"name": _text},
-            configMap=_fields({"name": _text}),
-            persistentVolumeClaim=_fields({"claimName": _text}),
-        )
-    ),
-    priority=_number,
-    activeDeadlineSeconds=_number,
-    nodeName=_text,
-    nodeSelector=_LABELS,
-    tolerations=_each(_fields(key=_text, operator=_text, value=_text, effect=_text, tolerationSeconds=_number)),
-    affinity=_fields(nodeAffinity=_NODE_AFFINITY, podAffinity=_POD_AFFINITY, podAntiAffinity=_POD_AFFINITY),
-    schedulerName=_text,
-    schedulingGates=_each(_fields({"name": _text})),
-    subdomain=_text,
-    overhead=_QUANTITIES,
-    resources=_RESOURCES,
-    resourceClaims=_each(_fields({"name": _text}, resourceClaimName=_text, resourceClaimTemplateName=_text)),
-)
-_TEMPLATE = _fields({"spec": _POD_SPEC}, metadata=_fields(labels=_LABELS, annotations=_LABELS))
-_CONDITIONS = _each(
-    _fields(
-        {"type": _text, "status": _text},
-        reason=_text,
-        message=_text,
-        lastTransitionTime=_time,
-        lastHeartbeatTime=_time,
-    )
-)
-_STATE = _fields(
-    waiting=_fields(reason=_text, message=_text),
-    running=_fields(startedAt=_time),
-    terminated=_fields(reason=_text, message=_text, exitCode=_number, startedAt=_time, finishedAt=_time),
-)
-_CONTAINER_STATUSES = _each(
-    _fields(
-        {"name": _text},
-        image=_text,
-        ready=_flag,
-        restartCount=_number,
-        state=_STATE,
-        lastState=_STATE,
-        allocatedResources=_QUANTITIES,
-        resources=_RESOURCES,
-    )
-)
-_SELECTORS = _each(_fields(cel=_fields(expression=_text)))
-_DEVICE_TOLERATIONS = _each(_fields(key=_text, operator=_text, value=_text, effect=_text))
-_DEVICES_WANTED = _fields(
-    {"deviceClassName": _text},
-    name=_text,
-    selectors=_SELECTORS,
-    allocationMode=_text,
-    count=_number,
-    adminAccess=_flag,
-    tolerations=_DEVICE_TOLERATIONS,
-)
-_DEVICE_REQUESTS = _each(_fields({"name": _text}, exactly=_DEVICES_WANTED, firstAvailable=_each(_DEVICES_WANTED)))
-_DEVICE_CONSTRAINTS = _each(_fields(requests=_TEXTS, matchAttribute=_text, distinctAttribute=_text))
-_CLAIM_SPEC = _fields(devices=_fields(requests=_DEVICE_REQUESTS, constraints=_DEVICE_CONSTRAINTS))
-_COUNTERS = _values(_fields({"value": _quantity}))
-_DEVICE_POOL = _fields({"name": _text, "generation": _number, "resourceSliceCount": _number})
-_DEVICE = _fields(
-    {"name": _text},
-    attributes=_values(_fields(string=_text, int=_number, bool=_flag, version=_text)),
-    capacity=_values(_fields({"value": _quantity})),
-    taints=_each(_fields({"key": _text, "effect": _text}, value=_text)),
-    consumesCounters=_each(_fields({"counterSet": _text}, counters=_COUNTERS)),
-    allowMultipleAllocations=_flag,
-    nodeName=_text,
-    nodeSelector=_fields(nodeSelectorTerms=_each(_NODE_TERM)),
-    allNodes=_flag,
-)
-_COUNTS = dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availableReplicas"), _number)
-_LONG_RUNNING = {"observedGeneration": _number, **_COUNTS, "conditions": _CONDITIONS}
-
-# What an object has below its metadata, by kind. Of kinds that are missing here, only the metadata are read.
-_METRIC = _fields(name=_text, metric=_fields(name=_text), target=_fields(), current=_fields())
-_MEASURED = _fields(
-    type=_text, resource=_METRIC, containerResource=_METRIC, pods=_METRIC, object=_METRIC, external=_METRIC
-)
-_BELOW: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {  # required, optional
-    "ConfigMap": ({}, {"data": _LABELS}),
-    "Deployment": (
-        {"spec": _fields({"template": _TEMPLATE}, replicas=_number)},
-        {"status": _fields(**_LONG_RUNNING)},
-    ),
-    "Event": (
-        {},
-        {
-            "involvedObject": _fields(kind=_text, name=_text, namespace=_text, uid=_text),
-            "type": _text,
-            "reason": _text,
-            "message": _text,
-            "count": _number,
-            "firstTimestamp": _time,
-            "lastTimestamp": _time,
-            "eventTime": _time,
-            "series": _fields(count=_number, lastObservedTime=_time),
-        },
-    ),
-    "HorizontalPodAutoscaler": (
-        {},
-        {
-            "spec": _fields(minReplicas=_number, maxReplicas=_number, metrics=_each(_MEASURED)),
-            "status": _fields(conditions=_CONDITIONS, currentMetrics=_each(_MEASURED)),
-        },
-    ),
-    "Job": (
-        {
-            "spec": _fields(
-                {"template": _TEMPLATE},
-                suspend=_flag,
-                parallelism=_number,
-                completions=_number,
-                completionMode=_text,
-                ttlSecondsAfterFinished=_number,
-                activeDeadlineSeconds=_number,
-            )
-        },
-        {
-            "status": _fields(
-                active=_number,
-                ready=_number,
-                succeeded=_number,
-                failed=_number,
-                startTime=_time,
-                completionTime=_time,
-                conditions=_CONDITIONS,
-                uncountedTerminatedPods=_fields(succeeded=_TEXTS, failed=_TEXTS),
-            )
-        },
-    ),
-    "Lease": (
-        {},
-        {
-            "spec": _fields(
-                holderIdentity=_text,
-                leaseDurationSeconds=_number,
-                leaseTransitions=_number,
-                acquireTime=_time,
-                renewTime=_time,
-            )
-        },
-    ),
-    "LimitRange": (
-        {},
-        {
-            "spec": _fields(
-                limits=_each(
-                    _fields(
-                        {"type": _text},
-                        min=_QUANTITIES,
-                        max=_QUANTITIES,
-                        default=_QUANTITIES,
-                        defaultRequest=_QUANTITIES,
-                    )
-                )
-            )
-        },
-    ),
-    "PersistentVolume": (
-        {"spec": _fields(nodeAffinity=_fields(required=_fields(nodeSelectorTerms=_each(_NODE_TERM))))},
-        {},
-    ),
-    "PersistentVolumeClaim": (
-        {"spec": _fields(volumeName=_text, storageClassName=_text, accessModes=_TEXTS)},
-        {},
-    ),
-    "PodDisruptionBudget": (
-        {},
-        {
-            "spec": _fields(selector=_SELECTOR),
-            "status": _fields(disruptionsAllowed=_number, disruptedPods=_object),
-        },
-    ),
-    "RuntimeClass": (
-        {},
-        {
-            "overhead": _fields(podFixed=_QUANTITIES),
-            "scheduling": _fields(
-                nodeSelector=_LABELS, tolerations=_each(_fields(key=_text, operator=_text, value=_text, effect=_text))
-            ),
-        },
-    ),
-    "Namespace": ({}, {"status": _fields(phase=_text, conditions=_CONDITIONS)}),
-    "ClusterRole": (
-        {},
-        {"rules": _each(_fields(verbs=_TEXTS, apiGroups=_TEXTS, resources=_TEXTS, resourceNames=_TEXTS))},
-    ),
-    "Node": (
-        {},
-        {
-            "spec": _fields(unschedulable=_flag, taints=_each(_fields({"key": _text, "effect": _text}, value=_text))),
-            "status": _fields(
-                allocatable=_QUANTITIES,
-                capacity=_QUANTITIES,
-                nodeInfo=_fields(kubeletVersion=_text),
-                conditions=_CONDITIONS,
-                addresses=_each(_fields({"type": _text, "address": _text})),
-            ),
-        },
-    ),
-    "Pod": (
-        {"spec": _POD_SPEC},
-        {
-            "status": _fields(
-                phase=_text,
-                reason=_text,
-                message=_text,
-                podIP=_text,
-                nominatedNodeName=_text,
-                startTime=_time,
-                conditions=_CONDITIONS,
-                containerStatuses=_CONTAINER_STATUSES,
-                initContainerStatuses=_CONTAINER_STATUSES,
-                resourceClaimStatuses=_each(_fields({"name": _text}, resourceClaimName=_text)),
-                extendedResourceClaimStatus=_fields({"resourceClaimName": _text}),
-            )
-        },
-    ),
-    "DeviceClass": ({}, {"spec": _fields(selectors=_SELECTORS, extendedResourceName=_text)}),
-    "ResourceClaim": (
-        {"spec": _CLAIM_SPEC},
-        {
-            "status": _fields(
-                allocation=_fields(
-                    devices=_fields(
-                        results=_each(
-                            _fields(
-                                {"driver": _text, "pool": _text, "device": _text},
-                                request=_text,
-                                adminAccess=_flag,
-                                shareID=_text,
-                            )
-                        )
-                    )
-                ),
-                reservedFor=_each(_fields({"resource": _text, "name": _text, "uid": _text})),
-            )
-        },
-    ),
-    "ResourceClaimTemplate": ({"spec": _fields({"spec": _CLAIM_SPEC})}, {}),
-    "ResourceSlice": (
-        {
-            "spec": _fields(
-                {"driver": _text, "pool": _DEVICE_POOL},
-                nodeName=_text,
-                nodeSelector=_fields(nodeSelectorTerms=_each(_NODE_TERM)),
-                allNodes=_flag,
-                perDeviceNodeSelection=_flag,
-                devices=_each(_DEVICE),
-                sharedCounters=_each(_fields({"name": _text}, counters=_COUNTERS)),
-            )
-        },
-        {},
-    ),
-    "ResourceQuota": ({}, {"spec": _fields(hard=_QUANTITIES), "status": _fields(hard=_QUANTITIES, used=_QUANTITIES)}),
-    "Secret": ({}, {"data": _LABELS}),
-    "Service": (
-        {},
-        {
-            "spec": _fields(
-                type=_text, clusterIP=_text, ports=_each(_fields({"port": _number}, nodePort=_number, name=_text))
-            ),
-            "status": _fields(loadBalancer=_fields(ingress=_each(_fields(hostname=_text, ip=_text)))),
-        },
-    ),
-    "StatefulSet": (
-        {"spec": _fields({"template": _TEMPLATE}, replicas=_number, updateStrategy=_fields(type=_text))},
-        {"status": _fields(**_LONG_RUNNING, currentRevision=_text, updateRevision=_text)},
-    ),
-    "PodGroup": (  # Volcano's
-        {},
-        {"spec": _fields(queue=_text, minMember=_number), "status": _fields(phase=_text, conditions=_CONDITIONS)},
-    ),
-    "Workload": (  # Kueue's
-        {},
-        {
-            "spec": _fields(active=_flag, queueName=_text, priority=_number),
-            "status": _fields(conditions=_CONDITIONS),
-        },
-    ),
+_PRIMITIVES: Mapping[str, Check] = {
+    "text": _text,
+    "number": _number,
+    "flag": _flag,
+    "object": _object,
+    "time": _time,
+    "quantity": _quantity,
 }
-# The kinds whose age and identity are read.
+
+# The fields that are read, with their types in the API (api/core/v1/types.go and others). Those with ``!`` must be
+# there: validation or the server's own defaults make sure of them. [type] is a list, [type+] one with an entry at
+# least, {type} an object with any keys. Of a kind, these are the fields below its metadata; of kinds that are missing
+# here, only the metadata are read.
+_TYPES = """
+resources = (requests {quantity}, limits {quantity})
+selector = (matchLabels {text}, matchExpressions [(key! text, operator! text, values [text])])
+conditions = [(type! text, status! text, reason text, message text, lastTransitionTime time, lastHeartbeatTime time)]
+
+container = (name! text, image text, command [text], args [text], workingDir text, restartPolicy text,
+    env [(name! text, value text, valueFrom (secretKeyRef reference, configMapKeyRef reference))],
+    resources (requests {quantity}, limits {quantity}, claims [(name! text)]),
+    ports [(containerPort number, hostPort number, hostIP text, protocol text)])
+reference = (key! text, name! text)
+toleration = (key text, operator text, value text, effect text, tolerationSeconds number)
+nodeRule = (key text, operator text, values [text])
+nodeSelector = (nodeSelectorTerms [(matchExpressions [nodeRule], matchFields [nodeRule])])
+podAffinity = (requiredDuringSchedulingIgnoredDuringExecution
+    [(topologyKey! text, labelSelector selector, namespaces [text], namespaceSelector selector)])
+podSpec = (containers! [container+], initContainers [container], ephemeralContainers [(name! text)],
+    volumes [(name! text, configMap (name! text), persistentVolumeClaim (claimName! text))],
+    priority number, activeDeadlineSeconds number, nodeName text, nodeSelector {text}, tolerations [toleration],
+    affinity (nodeAffinity (requiredDuringSchedulingIgnoredDuringExecution nodeSelector),
+        podAffinity podAffinity, podAntiAffinity podAffinity),
+    schedulerName text, schedulingGates [(name! text)], subdomain text, overhead {quantity}, resources resources,
+    resourceClaims [(name! text, resourceClaimName text, resourceClaimTemplateName text)])
+template = (spec! podSpec, metadata (labels {text}, annotations {text}))
+
+state = (waiting (reason text, message text), running (startedAt time),
+    terminated (reason text, message text, exitCode number, startedAt time, finishedAt time))
+containerStatus = (name! text, image text, ready flag, restartCount number, state state, lastState state,
+    allocatedResources {quantity}, resources resources)
+Pod = (spec! podSpec, status (phase text, reason text, message text, podIP text, nominatedNodeName text, startTime time,
+    conditions conditions, containerStatuses [containerStatus], initContainerStatuses [containerStatus],
+    resourceClaimStatuses [(name! text, resourceClaimName text)],
+    extendedResourceClaimStatus (resourceClaimName! text)))
+
+Deployment = (spec! (template! template, replicas number),
+    status (observedGeneration number, replicas number, readyReplicas number, updatedReplicas number,
+        availableReplicas number, conditions conditions))
+StatefulSet = (spec! (template! template, replicas number, updateStrategy (type text)),
+    status (observedGeneration number, replicas number, readyReplicas number, updatedReplicas number,
+        availableReplicas number, conditions conditions, currentRevision text, updateRevision text))
+Job = (spec! (template! template, suspend flag, parallelism number, completions number, completionMode text,
+        ttlSecondsAfterFinished number, activeDeadlineSeconds number),
+    status (active number, ready number, succeeded number, failed number, startTime time, completionTime time,
+        conditions conditions, uncountedTerminatedPods (succeeded [text], failed [text])))
+
+measured = (type text, resource metric, containerResource metric, pods metric, object metric, external metric)
+metric = (name text, metric (name text), target (), current ())
+HorizontalPodAutoscaler = (spec (minReplicas number, maxReplicas number, metrics [measured]),
+    status (conditions conditions, currentMetrics [measured]))
+Service = (spec (type text, clusterIP text, ports [(port! number, nodePort number, name text)]),
+    status (loadBalancer (ingress [(hostname text, ip text)])))
+ConfigMap = (data {text})
+Secret = (data {text})
+PodDisruptionBudget = (spec (selector selector), status (disruptionsAllowed number, disruptedPods object))
+PersistentVolume = (spec! (nodeAffinity (required nodeSelector)))
+PersistentVolumeClaim = (spec! (volumeName text, storageClassName text, accessModes [text]))
+Event = (type text, reason text, message text, count number, firstTimestamp time, lastTimestamp time, eventTime time,
+    involvedObject (kind text, name text, namespace text, uid text), series (count number, lastObservedTime time))
+Lease = (spec (holderIdentity text, leaseDurationSeconds number, leaseTransitions number, acquireTime time,
+    renewTime time))
+LimitRange = (spec (limits
+    [(type! text, min {quantity}, max {quantity}, default {quantity}, defaultRequest {quantity})]))
+ResourceQuota = (spec (hard {quantity}), status (hard {quantity}, used {quantity}))
+
+Node = (spec (unschedulable flag, taints [taint]),
+    status (allocatable {quantity}, capacity {quantity}, nodeInfo (kubeletVersion text), conditions conditions,
+        addresses [(type! text, address! text)]))
+taint = (key! text, effect! text, value text)
+Namespace = (status (phase text, conditions conditions))
+PriorityClass = (value number, globalDefault flag, preemptionPolicy text)
+StorageClass = (provisioner text, volumeBindingMode text)
+RuntimeClass = (overhead (podFixed {quantity}), scheduling (nodeSelector {text}, tolerations [toleration]))
+ClusterRole = (rules [(verbs [text], apiGroups [text], resources [text], resourceNames [text])])
+
+celSelectors = [(cel (expression text))]
+wantedDevices = (deviceClassName! text, name text, selectors celSelectors, allocationMode text, count number,
+    adminAccess flag, tolerations [toleration])
+claimSpec = (devices (requests [(name! text, exactly wantedDevices, firstAvailable [wantedDevices])],
+    constraints [(requests [text], matchAttribute text, distinctAttribute text)]))
+amounts = {(value! quantity)}
+device = (name! text, attributes {(string text, int number, bool flag, version text)}, capacity amounts,
+    taints [taint], consumesCounters [(counterSet! text, counters amounts)], allowMultipleAllocations flag,
+    nodeName text, nodeSelector nodeSelector, allNodes flag)
+DeviceClass = (spec (selectors celSelectors, extendedResourceName text))
+ResourceClaim = (spec! claimSpec, status (
+    allocation (devices (results
+        [(driver! text, pool! text, device! text, request text, adminAccess flag, shareID text)])),
+    reservedFor [(resource! text, name! text, uid! text)]))
+ResourceClaimTemplate = (spec! (spec! claimSpec))
+ResourceSlice = (spec! (driver! text, pool! (name! text, generation! number, resourceSliceCount! number),
+    nodeName text, nodeSelector nodeSelector, allNodes flag, perDeviceNodeSelection flag,
+    devices [device], sharedCounters [(name! text, counters amounts)]))
+
+PodGroup = (spec (queue text, minMember number), status (phase text, conditions conditions))
+Workload = (spec (active flag, queueName text, priority number), status (conditions conditions))
+"""
+# Volcano's PodGroup, and Kueue's Workload. Of these kinds, the age and the identity are read:
 _DATED = frozenset({"Deployment", "Event", "Job", "Node", "Pod", "StatefulSet"})
+_METADATA = """resourceVersion text, generation number, deletionTimestamp time, labels {text}, annotations {text},
+    ownerReferences [(kind! text, name! text, uid! text)],
+    managedFields [(manager text, operation text, subresource text, time time, fieldsV1 object)]"""
 
 
-@lru_cache(maxsize=64)
-def _shape_of(kind: str, namespaced: bool) -> Check:
-    required, optional = _BELOW.get(kind, ({}, {}))
-    metadata = _metadata(namespaced, dated=kind in _DATED)
-    return _fields({"metadata": metadata, **required}, **optional)
+@lru_cache(maxsize=128)
+def _shape_of(kind: str, namespaced: bool, dated: bool = False) -> Check:
+    """The check of an object. ``dated``: its age and identity must be there."""
+    namespace = "namespace! text," if namespaced else ""
+    needed = "!" if dated else ""
+    identity = f"name! text, {namespace} uid{needed} text, creationTimestamp{needed} time"
+    below = _definitions().get(kind, "()").strip()[1:-1]
+    return _parsed(f"(metadata! ({identity}, {_METADATA}), {below})")
 
 
-@lru_cache(maxsize=2)
-def _metadata_of(namespaced: bool) -> Check:
-    return _fields({"metadata": _metadata(namespaced, dated=False)})
+@lru_cache(maxsize=1)
+def _definitions() -> dict[str, str]:
+    return {name: text for name, _equals, text in (each.partition(" = ") for each in re.split(r"\n+(?! )", _TYPES))}
 
 
-def _metadata(namespaced: bool, *, dated: bool) -> Check:
-    identity = {"uid": _text, "creationTimestamp": _time}
-    return _fields(
-        {"name": _text, **({"namespace": _text} if namespaced else {}), **(identity if dated else {})},
-        **({} if dated else identity),
-        resourceVersion=_text,
-        generation=_number,
-        deletionTimestamp=_time,
-        labels=_LABELS,
-        annotations=_LABELS,
-        ownerReferences=_each(_fields({"kind": _text, "name": _text, "uid": _text})),
-        managedFields=_each(_fields(manager=_text, operation=_text, subresource=_text, time=_time, fieldsV1=_object)),
-    )
+@lru_cache(maxsize=128)
+def _named(name: str) -> Check:
+    return _PRIMITIVES.get(name) or _parsed(_definitions()[name])
+
+
+def _parsed(text: str) -> Check:
+    """The check that a type in the notation of ``_TYPES`` stands for."""
+    return _parse(iter(re.findall(r"\w+|\S", text)))
+
+
+def _parse(tokens: Iterator[str]) -> Check:
+    token = next(tokens)
+    if token == "(":
+        return _fields(_parse_fields(tokens))
+    if token not in "[{":
+        return _named(token)
+    inner, after = _parse(tokens), next(tokens)
+    if after == "+":
+        next(tokens)
+    return _values(inner) if token == "{" else _each(inner, least=int(after == "+"))
+
+
+def _parse_fields(tokens: Iterator[str]) -> Iterator[tuple[str, bool, Check]]:
+    """Up to the closing bracket."""
+    for token in tokens:
+        if token == ")":
+            return
+        if token != ",":
+            following = next(tokens)
+            rest = tokens if following == "!" else chain([following], tokens)
+            yield token, following == "!", _parse(rest)

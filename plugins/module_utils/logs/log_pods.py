@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..cluster.reason import pod_status
+from ..cluster.pod_status import pod_status
 from ..cluster.related import rank_of
 from ..manifest.problems import abridged
 

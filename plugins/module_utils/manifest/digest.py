@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ..quantity import canonical, uniform
 
 if TYPE_CHECKING:
-    from .models import JobManifest, Training
+    from .job_blocks import JobManifest
+    from .job_models import Training
 
 _LENGTH = 32  # hexadecimal digits: 128 bits, which no two manifests of a cluster share by chance
 

@@ -19,7 +19,7 @@ from .tree import ListNode, Location, MapNode, Node, Origin, ScalarNode, SourceN
 
 if TYPE_CHECKING:
     from .host_paths import HostPaths
-    from .models import Policy
+    from .policy_model import Policy
     from .validation import CheckedManifest, Document
 
 __all__ = ["ManifestError", "ManifestErrors", "MissingLibrary", "host_paths_of", "load", "load_policy"]
@@ -110,7 +110,7 @@ def load_profiles(texts: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]
     Raises ManifestErrors, and MissingLibrary.
     """
     _require_pydantic()
-    from .models import AcceleratorManifest
+    from .accelerator_model import AcceleratorManifest
     from .validation import validate
 
     budget = Budget()
@@ -134,7 +134,7 @@ def load_profiles(texts: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]
 def load_policy(file: str | None = None, definition: Any = None) -> Policy:
     """The policy in a file or a definition. Raises ManifestErrors, and MissingLibrary."""
     _require_pydantic()
-    from .models import Policy
+    from .policy_model import Policy
     from .validation import validate
 
     budget = Budget()

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from .budget import LIMITS, Budget
-from .models import Training
+from .kinds import is_training
 from .problems import MAX_SHOWN, ManifestError, abridged, nearest
 from .rules import JOB_NAME_LENGTH
 from .secrets import source_secret_values
@@ -45,9 +45,7 @@ def validate_each(source: SourceNode, budget: Budget) -> list[CheckedManifest]:
     """
     checked = _validated_each(source, budget)
     models = [each.document.model for each in checked if each.document]
-    budget.spend(
-        "nodes in trainings", sum(model.resources.node_count for model in models if isinstance(model, Training))
-    )
+    budget.spend("nodes in trainings", sum(model.resources.node_count for model in models if is_training(model)))
     return checked
 
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ..quantity import parse
 from ..redaction import secrets_among
 from .full_width import full_width_in_value, has_quotes_only
-from .models import Compute, Inference, JobManifest, Manifest, Notebook, Quota
+from .kinds import Manifest, is_job, is_quota, is_service
 from .ports import port_mistake
+from .problems import abridged
 from .reader import Loc, ParsedManifest
+from .templates import TEMPLATE_HINT, unrendered
+from .tree import ScalarNode
+
+if TYPE_CHECKING:
+    from .job_blocks import JobManifest
 
 _MEBIBYTE = 1024**2
 _LINE = ("command", "args")
@@ -19,27 +26,46 @@ _LINE = ("command", "args")
 
 def warn_of_mistakes(manifest: Manifest, parsed: ParsedManifest) -> None:
     """Warn of the probable mistakes in a manifest, with their places."""
-    for loc, text in _mistakes(manifest):
+
+    def warn(loc: Loc, text: str) -> str:
         parsed.warnings.append(f"{parsed.origin}, {parsed.location(loc).path}: {text}")
+        return parsed.warnings[-1]
+
+    for loc, amount in _amounts_of_bytes(manifest):
+        if amount is not None and 0 < parse(amount).value < _MEBIBYTE:
+            parsed.certain.append(warn(loc, _few_bytes(amount)))
+    for loc, text in (*_mistakes(manifest), *_templates(parsed)):
+        warn(loc, text)
 
 
 def _mistakes(manifest: Manifest) -> Iterator[tuple[Loc, str]]:
-    for loc, amount in _amounts_of_bytes(manifest):
-        if amount is not None and 0 < parse(amount).value < _MEBIBYTE:
-            yield loc, _few_bytes(amount)
-    if isinstance(manifest, JobManifest):
+    if is_job(manifest):
         yield from _plain_tokens(manifest)
         yield from _full_width_words(manifest)
-    if isinstance(manifest, (Inference, Notebook, Compute)) and (text := port_mistake(manifest)):
+    if is_service(manifest) and (text := port_mistake(manifest)):
         yield ("environment", "command" if manifest.environment.command else "args"), text
 
 
+def _templates(parsed: ParsedManifest) -> list[tuple[Loc, str]]:
+    """One sentence for all of them: whoever has written one has written several."""
+    found = {
+        loc: expression
+        for loc, (_path, node) in parsed.locations.items()
+        if isinstance(node, ScalarNode) and (expression := unrendered(node.text, parsed.origin))
+    }
+    if not found:
+        return []
+    verb = "is" if len(set(found.values())) == 1 else "are"
+    text = f"{abridged(list(dict.fromkeys(found.values())), 3)} {verb} not filled in. {TEMPLATE_HINT}."
+    return [(next(iter(found)), text)]
+
+
 def _amounts_of_bytes(manifest: Manifest) -> Iterator[tuple[Loc, str | None]]:
-    if isinstance(manifest, JobManifest):
+    if is_job(manifest):
         yield ("resources", "memory"), manifest.resources.memory
         yield ("resources", "gpu_share"), manifest.resources.gpu_share
         yield ("storage", "shm"), manifest.storage.shm
-    if isinstance(manifest, Quota):
+    if is_quota(manifest):
         for namespace, limits in manifest.namespaces.items():
             yield ("namespaces", namespace, "memory"), limits.memory
             yield ("namespaces", namespace, "gpu_share"), limits.gpu_share
@@ -56,7 +82,7 @@ def _few_bytes(amount: str) -> str:
 
 def _plain_tokens(manifest: JobManifest) -> Iterator[tuple[Loc, str]]:
     for number, variable in enumerate(manifest.environment.env):
-        if variable.value and not variable.secret and secrets_among([("", variable.value)], []):
+        if variable.value and not variable.secret and secrets_among([(variable.name, variable.value)], []):
             yield (
                 ("environment", "env", number, "value"),
                 f"the value of {variable.name} looks like a token or password, in plain text for everybody who may "

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from .models import Compute, Inference, Notebook
+if TYPE_CHECKING:
+    from .job_models import Compute, Inference, Notebook
 
 # vLLM, SGLang, llama-server, TGI, uvicorn, redis …; Jupyter, Streamlit, Gradio, Triton; gunicorn, code-server.
 _OPTIONS = (

@@ -9,10 +9,14 @@ import json
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..kube.errors import cut
 from ..redaction import redact
-from .tree import NO_PLACE, Location, Origin, Place
+from .place import NO_PLACE, Place
+
+if TYPE_CHECKING:
+    from .tree import Location, Origin
 
 DEFINITION = "definition"
 """The name in place of a file for the module's `definition`."""

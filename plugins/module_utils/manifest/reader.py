@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 from ..kube.errors import cut
 from ..redaction import MASK, looks_secret, mask_forms, redact_arguments
 from .full_width import full_width, in_ascii
-from .models import KINDS, Block
+from .kinds import KINDS
+from .manifest_blocks import Block
 from .problems import MAX_SHOWN, ManifestError, enumerated, joined, nearest
 from .rules import MapForm, NamesForm, OneOrMany, ShortForm
 from .spelling import BlockOf, Key, ListOf, MapOf, Scalar, Shape, default_entry_of, elsewhere, key_by_spelling, keys_of
@@ -52,6 +53,8 @@ class ParsedManifest:
     meant: set[Loc] = field(default_factory=set)
     """Fields that an unknown key was probably meant for: that they are missing is no error of its own."""
     warnings: list[str] = field(default_factory=list)
+    certain: list[str] = field(default_factory=list)
+    """Those of the warnings about what is wrong in every cluster."""
 
     def location(self, loc: Loc) -> Location:
         """Where the data was written, or the nearest block around it."""

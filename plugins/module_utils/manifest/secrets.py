@@ -14,7 +14,7 @@ _LINE = ("command", "args")
 
 
 def secret_values(model: Any) -> set[str]:
-    """The secrets of a manifest (any model of models.py), without short and common words. None for pools and quotas."""
+    """The secrets of a manifest (any model of KINDS), without short and common words. None for pools and quotas."""
     environment = getattr(model, "environment", None)
     if environment is None:
         return set()

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
-from .models import KINDS, Block
+from .kinds import KINDS
+from .manifest_blocks import Block
 from .rules import Aliases, DefaultEntry, Rule
 
 Mark = TypeVar("Mark")

@@ -7,9 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from ..printable import half_of_a_character
 from ..redaction import MASK, looks_secret, mask_spans, merged_spans, secret_spans
 from .full_width import slip
-from .tree import HALF_HINT, half_of_a_character
+from .tree import HALF_HINT
 
 _WIDTH = 96
 # The line ends of YAML 1.1, so that lines count as the parser counts them.

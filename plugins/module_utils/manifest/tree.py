@@ -12,23 +12,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from ..printable import half_of_a_character
 from .budget import Budget
+from .place import Place
 
 MAX_DEPTH = 32
 HALF_HINT = "Write the character itself, or both halves of it"
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class Place(NamedTuple):
-    """The place of a node: line and column from 1 (None outside of YAML text), and its rank in reading order."""
-
-    line: int | None
-    column: int | None
-    rank: int
-
-
-NO_PLACE = Place(None, None, 0)
 
 
 class ScalarNode(NamedTuple):
@@ -120,12 +111,6 @@ def joined_surrogates(text: str) -> str:
     if text.isascii() or not _SURROGATE.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-
-
-def half_of_a_character(text: str) -> str | None:
-    """The problem of a surrogate without its other half, which UTF-8 cannot express (RFC 3629, section 3)."""
-    lone = None if text.isascii() else _SURROGATE.search(text)
-    return f"half of a character: \\u{ord(lone[0]):04x}" if lone else None
 
 
 def whole_text(text: str) -> str:

@@ -13,11 +13,12 @@ from ..redaction import MASK
 from ._pydantic import ValidationError
 from .full_width import full_width, full_width_in_value
 from .host_paths import HostPaths
+from .kinds import ADMINISTRATORS, KINDS, Manifest, is_inference, is_job
 from .mistakes import warn_of_mistakes
-from .models import ADMINISTRATORS, KINDS, Inference, JobManifest, Manifest
 from .problems import MAX_SHOWN, ManifestError, enumerated, joined, nearest
 from .reader import Loc, ParsedManifest, display_value, quoted, read_manifest
 from .spelling import Key, keys_along, keys_of
+from .templates import TEMPLATE_HINT, unrendered
 from .tree import Location, MapNode, Node, Origin, ScalarNode, SourceNode
 
 KIND_ALIASES = {"resource": "pool"}
@@ -27,11 +28,15 @@ _KUBERNETES_KINDS = _WORKLOAD_KINDS | {"Service", "ConfigMap", "Secret", "Namesp
 
 @dataclass(frozen=True)
 class Document:
-    """A validated manifest, where it came from, and warnings as sentences that name file, document and path."""
+    """A validated manifest, where it came from, and warnings as sentences that name file, document and path.
+
+    ``certain``: those of the warnings about what is wrong in every cluster.
+    """
 
     model: Manifest
     origin: Origin
     warnings: tuple[str, ...] = ()
+    certain: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ def validate(source: SourceNode) -> CheckedManifest:
         manifest = KINDS[kind].model_validate(parsed.data)
         _warn_of_ignored_fields(manifest, parsed)
         warn_of_mistakes(manifest, parsed)
-        document = Document(manifest, origin, tuple(parsed.warnings))
+        document = Document(manifest, origin, tuple(parsed.warnings), tuple(parsed.certain))
     except ValidationError as error:
         found = (_error(details, parsed) for details in error.errors(include_url=False))
         parsed.errors.extend(itertools.islice((each for each in found if each is not None), MAX_SHOWN + 1))
@@ -128,7 +133,7 @@ def _error(details: Any, parsed: ParsedManifest) -> ManifestError | None:
     if isinstance(location.node, ScalarNode):
         text = location.node.text
         wrong = full_width_in_value(text, shown=False) if value == MASK else full_width(text)
-        problem, hint = wrong or (problem, hint)
+        problem, hint = wrong or (problem, TEMPLATE_HINT if unrendered(text, parsed.origin) else hint)
     return ManifestError.at(parsed.origin, location, problem, hint, value)
 
 
@@ -161,12 +166,12 @@ def _location_of(parsed: ParsedManifest, loc: Loc) -> Location:
 
 
 def _warn_of_ignored_fields(manifest: Manifest, parsed: ParsedManifest) -> None:
-    resources = manifest.resources if isinstance(manifest, JobManifest) else None
+    resources = manifest.resources if is_job(manifest) else None
     if resources and resources.gpu and resources.gpu_share is not None:
         why = f"The job gets {resources.gpu} whole GPU(s). Remove it, or set gpu to 0."
         parsed.ignored(parsed.location(("resources", "gpu_share")), resources.gpu_share, why)
     replicas = ("service", "replicas")
-    if isinstance(manifest, Inference) and manifest.autoscaling is not None and replicas in parsed.locations:
+    if is_inference(manifest) and manifest.autoscaling is not None and replicas in parsed.locations:
         why = "autoscaling sets the number of replicas. Remove it."
         parsed.ignored(parsed.location(replicas), manifest.service.replicas, why)
 

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from .budget import Budget
+from .place import Place
 from .problems import ManifestError
 from .syntax import YamlSyntaxError, explain, snippet, source_lines
+from .templates import TEMPLATE_HINT
 from .tree import (
     MAX_DEPTH,
     Entry,
     ListNode,
     MapNode,
     Node,
-    Place,
     ScalarNode,
     UnsupportedValueError,
     joined_surrogates,
@@ -46,9 +47,6 @@ _CORE_SCALARS = frozenset({"str", "int", "float", "bool", "null", "timestamp"})
 _SEPARATOR = re.compile(r"---(\s|$)")
 _COLUMNS = 10_000
 _LONG = 64 * 1024
-_TEMPLATE_HINT = (
-    "{{ templates }} are not rendered in manifest files. Render them in the playbook and pass the result as definition"
-)
 
 TextDocument: TypeAlias = "tuple[int, Node]"
 """The number of a document in its text, from 1, and its tree."""
@@ -227,7 +225,7 @@ class _Composer:
             if not isinstance(key, ScalarNode):
                 if isinstance(key, ListNode):
                     raise self._error(frame.event, "expected a text as key, got a list", "Write a text")
-                raise self._error(frame.event, "expected a text, got a map", _TEMPLATE_HINT)
+                raise self._error(frame.event, "expected a text, got a map", TEMPLATE_HINT)
             pairs.append((key, value))
         return pairs
 

@@ -11,7 +11,7 @@ from ..labels import DNS_LABEL, LABEL_LENGTH, LABEL_VALUE, POOL, PREFIX, RESERVE
 from ..task import TaskFailed
 
 if TYPE_CHECKING:
-    from .node_label import NodeLabelOptions
+    from .node_label_options import NodeLabelOptions
 
 Labels = dict[str, "str | None"]  # by full key, None removes the label
 

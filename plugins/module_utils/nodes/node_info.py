@@ -10,12 +10,14 @@ from typing import Any
 from ..cluster.declared import read_declared
 from ..cluster.lookup import not_found, pool_not_found
 from ..cluster.nodes import Node, node_row, slim_node
-from ..cluster.read import read_nodes_with_usage
+from ..cluster.read_devices import read_nodes_with_usage
 from ..kube.resources import NODE
 from ..kube.shapes import OddObject
 from ..labels import PREFIX
 from ..options import Options, option
 from ..task import ModuleSpec, Task
+
+NODE_STATUSES = ("active", "maintaining", "faulty")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,7 @@ class NodeInfoOptions(Options):
     nodes: list[str] | None = option("list", elements="str")
     pool: str | None = option("str")
     gpu_type: str | None = option("str")
-    status: str | None = option("str", choices=["active", "maintaining", "faulty"])
+    status: str | None = option("str", choices=list(NODE_STATUSES))
     label_keys: list[str] | None = option("list", elements="str", no_log=False)
     full: bool = option("bool", default=False)
 
@@ -52,22 +54,28 @@ def run(task: Task[NodeInfoOptions]) -> dict[str, Any]:
             objects[obj["metadata"]["name"]] = obj
         return slim_node(obj)
 
-    label_keys = [key if "/" in key else f"{PREFIX}{key}" for key in options.label_keys or ()]
+    label_keys = [full_key(key) for key in options.label_keys or ()]
     rows = [
         {**node_row(node, label_keys), "problem": None, **({"object": objects[node.name]} if options.full else {})}
         for node in select_nodes(task, slim)
     ]
-    rows += [_odd_row(odd) for odd in task.odd_objects() if odd.kind == NODE.kind and options.may_select(odd.name)]
+    malformed = [each for each in task.odd_objects() if each.kind == NODE.kind]
+    rows += [_malformed_row(each) for each in malformed if options.may_select(each.name)]
     return {"changed": False, "results": rows}
 
 
 MODULE = ModuleSpec(NodeInfoOptions, run)
 
 
-def _odd_row(odd: OddObject) -> dict[str, Any]:
+def full_key(key: str) -> str:
+    """The key of a label, which may lack its prefix."""
+    return key if "/" in key else f"{PREFIX}{key}"
+
+
+def _malformed_row(obj: OddObject) -> dict[str, Any]:
     """The row of a node that cannot be read."""
-    blank = node_row(Node(odd.name, "", {}, {}, ""))
-    return {**dict.fromkeys(blank), "node_name": odd.name, "problem": odd.sentence}
+    blank = node_row(Node(obj.name, "", {}, {}, ""))
+    return {**dict.fromkeys(blank), "node_name": obj.name, "problem": obj.sentence}
 
 
 def select_nodes(task: Task[NodeInfoOptions], slim: Callable[[dict[str, Any]], Node]) -> list[Node]:
@@ -83,7 +91,7 @@ def select_nodes(task: Task[NodeInfoOptions], slim: Callable[[dict[str, Any]], N
 def _names_not_found(task: Task[NodeInfoOptions], nodes: Sequence[Node]) -> Iterator[str]:
     """An empty list alone may be a misspelling."""
     options = task.options
-    names = {node.name for node in nodes} | {odd.name for odd in task.odd_objects() if odd.kind == NODE.kind}
+    names = {node.name for node in nodes} | {each.name for each in task.odd_objects() if each.kind == NODE.kind}
     for name in dict.fromkeys(options.nodes or ()):
         if name not in names:
             yield not_found("node", name, sorted(names))

@@ -3,36 +3,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ..labels import POOL
-from ..options import ConcurrencyOptions, option
 from ..pools.guarded import apply_under_lease, permission_hint
 from ..pools.lease import Fence, PoolLease
 from ..task import ModuleSpec, Task
 from .label_options import desired_labels
 from .node_label_apply import apply_node_labels
+from .node_label_options import NODE_LABEL_CONSTRAINTS, NodeLabelOptions
 from .node_label_plan import NodeLabelPlan, plan_node_labels
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeLabelOptions(ConcurrencyOptions):
-    state: str = option("str", choices=["present", "absent"], default="present")
-    nodes: list[str] | None = option("list", elements="str", aliases=["node", "name"])
-    pool: str | None = option("str")
-    selector: str | None = option("str")
-    labels: dict[str, Any] | None = option("dict")
-    keys: list[str] | None = option("list", elements="str", no_log=False)
-    overwrite: bool = option("bool", default=False)
-    continue_on_error: bool = option("bool", default=False)
-
-
-NODE_LABEL_CONSTRAINTS: dict[str, Any] = {
-    "mutually_exclusive": [("nodes", "pool", "selector"), ("labels", "keys")],
-    "required_one_of": [("nodes", "pool", "selector")],
-    "required_if": [("state", "present", ("labels",)), ("state", "absent", ("keys",))],
-}
 
 
 def run(task: Task[NodeLabelOptions]) -> dict[str, Any]:

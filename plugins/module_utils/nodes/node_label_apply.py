@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..engine.changes import diffs_of
 from ..engine.node_writer import LabelChange, NodeFailure, label_diff
 from ..engine.plan import Plan
-from ..engine.results import diffs_of
 from ..kube.errors import ApiError, KubeError
 from ..pools.lease import Fence, LeaseLost
 from ..pools.pool_writer import PoolWriter
@@ -16,7 +16,7 @@ from ..task import Task, TaskFailed
 from .node_label_plan import NodeLabelPlan, node_lists
 
 if TYPE_CHECKING:
-    from .node_label import NodeLabelOptions
+    from .node_label_options import NodeLabelOptions
 
 
 def apply_node_labels(task: Task[NodeLabelOptions], plan: NodeLabelPlan, fence: Fence) -> dict[str, Any]:

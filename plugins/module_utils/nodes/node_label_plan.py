@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.declared import declarations_in
+from ..cluster.pool_declarations import declarations_in
 from ..engine.node_writer import LabelChange, NodeFailure, node_label_values, read_node_metadata, unknown_nodes
 from ..engine.plan import Plan
 from ..kube.client import Client
@@ -20,7 +20,7 @@ from ..task import Task, TaskFailed
 from .label_options import Labels
 
 if TYPE_CHECKING:
-    from .node_label import NodeLabelOptions
+    from .node_label_options import NodeLabelOptions
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from ..accelerators import DEFAULT_ACCELERATOR, PoolHardware, catalog, device_class_key
+from ..accelerators.catalog import catalog, device_class_key
+from ..accelerators.hardware import DEFAULT_ACCELERATOR, PoolHardware
 from ..manifest.problems import enumerated
 from .guards import CLASS_RESOURCE, partition_pattern, whole_resources
 from .policy_rules import PolicyRules

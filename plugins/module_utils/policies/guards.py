@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What breaks the rules of a policy: for the modules in Python, and for the API server in CEL. Pure.
+"""What breaks the rules of a policy: for the API server in CEL, and for the modules in Python. Pure.
 
-Each guard finds the same values in the same objects in both languages (tests/unit compares them), and has one sentence.
+The rule is the expression: it judges all pods, whoever makes them. In Python is what jobs can break that manifests
+describe, so that it is said before anything is sent, with the same sentence (tests/unit compares the values found).
 CEL as Kubernetes has it since 1.30: docs, "Common Expression Language in Kubernetes". Expressions get the variables of
 ``VARIABLES``, and ``own``, which is true where the rule limits the namespace; ``allowed`` is then what it allows there.
 """
@@ -14,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..accelerators import catalog, names_registry
-from ..device_selectors import cel_literal
+from ..accelerators.catalog import catalog, names_registry
+from ..accelerators.device_selectors import cel_literal
 from ..labels import DEFAULT_POOL, GPU_TYPE, GPU_TYPE_INTERNAL, POOL, priority_class_name
 from ..manifest.host_paths import NOT_SYSTEM_PATHS, SYSTEM_PATHS, SYSTEM_SOCKETS, HostPaths
 from ..manifest.problems import enumerated
@@ -46,7 +47,8 @@ _PROBES = tuple(
 
 @dataclass(frozen=True)
 class Guard:
-    """One rule. ``place`` is where a manifest says what it is about; ``found`` and ``cel`` are what breaks it.
+    """One rule. ``place`` is where a manifest says what it is about; ``cel`` and ``found`` are what breaks it. What no
+    manifest can ask for has neither place nor ``found``: only the API server looks for it.
 
     ``rule`` is what limits a namespace, None where the rule does not. ``sentence`` has {} for the value. ``cel`` is a
     list of texts.
@@ -55,7 +57,7 @@ class Guard:
     name: str
     place: str
     rule: Callable[[PolicyRules, NamespaceRules], Any]
-    found: Callable[[Any, Pod], Iterable[str]]
+    found: Callable[[Any, Pod], Iterable[str]] | None
     cel: str
     sentence: Callable[[PolicyRules, NamespaceRules], str]
 
@@ -320,21 +322,6 @@ def _images(registries: Sequence[str], pod: Pod) -> Values:
     yield from (image for image in pod.images if not any(is_below(image, each) for each in registries))
 
 
-def _host(_rule: bool, pod: Pod) -> Values:
-    yield from (name for name in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(name))
-    if any(port.get("hostPort") for container in pod.containers for port in container.get("ports") or ()):
-        yield "hostPort"
-    if any(_field(container, probe).get("host") for container in pod.containers for probe in _PROBES):
-        yield "the host of probes"
-
-
-def _field(found: Any, path: str) -> Any:
-    """What is in a container at a path; nothing if it is not there."""
-    for name in path.split("."):
-        found = found.get(name) or {}
-    return found
-
-
 def _probe_cel() -> str:
     """Whether a container has a probe of another host."""
     tests = []
@@ -343,21 +330,6 @@ def _probe_cel() -> str:
         fields = [".".join(parts[: number + 1]) for number in range(1, len(parts))]
         tests.append(f"({' && '.join(f'has({each})' for each in fields)} && {fields[-1]} != '')")
     return f"variables.containers.exists(c, {' || '.join(tests)})"
-
-
-def _privileges(_rule: bool, pod: Pod) -> Values:
-    contexts = [container.get("securityContext") or {} for container in pod.containers]
-    if any(context.get("privileged") for context in contexts):
-        yield "privileged containers"
-    if any(context.get("procMount", "Default") != "Default" for context in contexts):
-        yield "procMount"
-    if any(set((context.get("capabilities") or {}).get("add") or ()) - set(_CAPABILITIES) for context in contexts):
-        yield "capabilities beyond those of the Pod Security level baseline"
-    if any(
-        (context.get("windowsOptions") or {}).get("hostProcess")
-        for context in (pod.spec.get("securityContext") or {}, *contexts)
-    ):
-        yield "hostProcess"
 
 
 def _accounts(allowed: Sequence[str], pod: Pod) -> Values:
@@ -490,9 +462,9 @@ def general_guards(policy: PolicyRules) -> Iterator[Guard]:
     if not policy.host_network:
         yield Guard(
             "host_network",
-            "distributed",
+            "",
             lambda policy, rules: True,
-            _host,
+            None,
             "(has(variables.spec.hostNetwork) && variables.spec.hostNetwork ? ['hostNetwork'] : []) + "
             "(has(variables.spec.hostPID) && variables.spec.hostPID ? ['hostPID'] : []) + "
             "(has(variables.spec.hostIPC) && variables.spec.hostIPC ? ['hostIPC'] : []) + "
@@ -504,9 +476,9 @@ def general_guards(policy: PolicyRules) -> Iterator[Guard]:
         options = "{0}.windowsOptions) && has({0}.windowsOptions.hostProcess) && {0}.windowsOptions.hostProcess"
         yield Guard(
             "privileges",
-            "resources.interconnect",
+            "",
             lambda policy, rules: True,
-            _privileges,
+            None,
             "(variables.contexts.exists(s, has(s.privileged) && s.privileged) ? ['privileged containers'] : []) + "
             "(variables.contexts.exists(s, has(s.procMount) && s.procMount != 'Default') ? ['procMount'] : []) + "
             "(variables.contexts.exists(s, has(s.capabilities) && has(s.capabilities.add) && "
@@ -526,10 +498,9 @@ def broken_rules(policy: PolicyRules, namespace: str, objects: Sequence[Object])
     pod = pod_of(objects[0])
     for guard in (*GUARDS, *general_guards(policy)):
         allowed = guard.rule(policy, rules)
-        if allowed is not None:
-            for value in dict.fromkeys(guard.found(allowed, pod)):
-                sentence = guard.sentence(policy, rules).replace("{}", value)
-                yield guard.place, f"{policy.source}: {sentence}"
+        found = guard.found(allowed, pod) if guard.found and allowed is not None else ()
+        for value in dict.fromkeys(found):
+            yield guard.place, f"{policy.source}: {guard.sentence(policy, rules).replace('{}', value)}"
     for obj in objects[1:]:
         type_ = obj["spec"].get("type", "ClusterIP") if obj["kind"] == "Service" else None
         if type_ and rules.service_types is not None and type_ not in rules.service_types:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..accelerators import PoolHardware
+from ..accelerators.hardware import PoolHardware
 from ..labels import FIELD_MANAGER, MANAGED_BY, POLICY
 from .counted import limits_of_pools, quota_key
 from .policy_rules import NamespaceRules, Network, PolicyRules

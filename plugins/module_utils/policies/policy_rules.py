@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from ..given_times import seconds_of
-from ..labels import FIELD_MANAGER, MANAGED_BY, POLICY, SYSTEM_NAMESPACE, is_managed, policy_config_map_name
+from ..labels import FIELD_MANAGER, MANAGED_BY, POLICY, SYSTEM_NAMESPACE, policy_config_map_name
 
 if TYPE_CHECKING:
-    from ..manifest.models import Policy
+    from ..manifest.policy_model import Policy
 
 Object = Mapping[str, Any]
 
@@ -171,13 +171,6 @@ def policy_config_map(rules: PolicyRules) -> dict[str, Any]:
         },
         "data": {RULES: json.dumps(asdict(rules), indent=2, sort_keys=True)},
     }
-
-
-def policy_name(config_map: Object) -> str | None:
-    """The policy that a ConfigMap has; None for others."""
-    metadata = config_map["metadata"]
-    name: str | None = (metadata.get("labels") or {}).get(POLICY)
-    return name if name and is_managed(config_map) and metadata["name"] == policy_config_map_name(name) else None
 
 
 def read_rules(config_map: Object) -> PolicyRules | None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..cluster.declared import HARDWARE, QUEUE, Declaration, pool_config_map
-from ..engine.fields import ABSENT, Change, Path, value_at
+from ..cluster.pool_declarations import HARDWARE, QUEUE, Declaration, pool_config_map
+from ..engine.paths import ABSENT, Change, Path, value_at
 from ..engine.plan import Action, Plan, Step
 from ..labels import DESCRIPTION, MANAGED_BY, POOL, SYSTEM_NAMESPACE, pool_config_map_name
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..accelerators import DEFAULT_ACCELERATOR, NodeDivision
-from ..cluster.declared import Declaration
-from ..cluster.read import read_uses
+from ..accelerators.catalog import NodeDivision
+from ..accelerators.hardware import DEFAULT_ACCELERATOR
+from ..cluster.pool_declarations import Declaration
+from ..cluster.read_nodes import read_uses
 from ..engine.node_writer import read_node_metadata
 from ..kube.errors import ApiError, KubeError
 from ..manifest.problems import abridged
@@ -20,7 +21,7 @@ from .membership import PoolChange
 from .pool_plan import PoolPlans
 
 if TYPE_CHECKING:
-    from .pool import PoolOptions
+    from .pool_options import PoolOptions
 
 _Job = tuple[str, str]  # namespace, name
 _POLLED_EVERY = 5.0
@@ -31,7 +32,7 @@ _MOST_NAMES = 5
 def jobs_on_divided_nodes(task: Task[PoolOptions], plans: PoolPlans) -> dict[str, list[_Job]]:
     """The jobs with pods on nodes that are divided otherwise, by pool. One list of requests, and only if there are any.
 
-    Raises TaskFailed if they are to be paused, and may not be read.
+    Raises TaskFailed if they are to be paused and the account has no permission to list pods.
     """
     pools = {node: pool.name for pool in plans.membership.pools for node in pool.divided}
     if not pools:
@@ -74,7 +75,7 @@ def drained(task: Task[PoolOptions], jobs: Mapping[str, list[_Job]]) -> Iterator
             except TaskFailed as failure:  # A pause that takes too long is one as well.
                 paused += [job] if failure.result.get("changed") else []
                 raise
-            paused += [job] if done["changed"] else []  # Whoever has paused it before resumes it.
+            paused += [job] if done["changed"] else []  # A job that was paused before stays paused.
             diff += done["diff"]
         yield diff
     except BaseException:
@@ -98,7 +99,8 @@ def _resume(task: Task[PoolOptions], jobs: Iterable[_Job]) -> list[str]:
 
 
 def _to_state(task: Task[PoolOptions], job: _Job, state: str) -> dict[str, Any]:
-    from ..jobs.job import MODULE, JobOptions
+    from ..jobs.job import MODULE
+    from ..jobs.job_options import JobOptions
 
     namespace, name = job
     options = JobOptions(

@@ -7,7 +7,7 @@ object, the Lease ``pools`` in ``gpuctl-system``:
 
 1. A run observes the Lease *before* it reads nodes and ConfigMaps, and plans.
 2. It acquires the Lease by a patch guarded by the observed resourceVersion. Acquiring and releasing both change the
-   version, so a successful patch shows that nobody has written since step 1: the plan still fits.
+   version, so a successful patch shows that no other run has written since step 1: the plan still fits.
 3. It writes, and releases the Lease.
 
 A run that cannot acquire the Lease has written nothing, and waits for the holder to finish; guarded.py plans again.
@@ -78,7 +78,7 @@ class Fence:
 
 
 class PoolLease(Fence):
-    """The lock on pools, for one run. ``progress`` is told whom the run waits for."""
+    """The lock on pools, for one run. ``progress`` reports which run this one waits for."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class PoolLease(Fence):
         return _changed_by(_last_holder_of(self._read_quietly()))
 
     def check(self) -> None:
-        # Without a request as long as nobody can have taken the Lease for abandoned.
+        # No request as long as no other run can consider the Lease abandoned.
         if self._loss or _now() - self._renewed > ABANDONED_AFTER * _TRUSTED:
             self._renew()
 
@@ -216,7 +216,7 @@ class PoolLease(Fence):
                 return
 
     def _renew(self) -> None:
-        """Renew the Lease. If it was released for this run and nobody has acquired it since, acquire it again.
+        """Renew the Lease. If it was released for this run and not acquired since, acquire it again.
 
         Raises LeaseLost, or KubeError if the state of the Lease is not known.
         """
@@ -320,7 +320,7 @@ def _holder_of(lease: dict[str, Any]) -> str:
 
 
 def _acquisitions_of(lease: dict[str, Any]) -> tuple[str, int]:
-    """The uid of the Lease, and how often it was acquired: equal if nobody has acquired it in between."""
+    """The uid of the Lease, and how often it was acquired: equal if no run has acquired it in between."""
     return str(lease.get("metadata", {}).get("uid")), int((lease.get("spec") or {}).get("leaseTransitions") or 0)
 
 

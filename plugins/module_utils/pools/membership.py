@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ..accelerators import DEFAULT_ACCELERATOR, Catalog, PoolHardware, UnfitHardware, catalog
-from ..cluster.declared import Declaration, PoolQueue
+from ..accelerators.catalog import Catalog, catalog
+from ..accelerators.hardware import DEFAULT_ACCELERATOR, PoolHardware, UnfitHardware
+from ..cluster.pool_declarations import Declaration, PoolQueue
 from ..engine.node_writer import unknown_nodes
 from ..labels import DIVISION, GPU_TYPE, GPU_TYPE_INTERNAL, POOL, pool_config_map_name
 

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from ..cluster.declared import PoolQueue
+from ..cluster.pool_declarations import PoolQueue
 from ..jobs.priority_classes import provide_priority_classes
-from ..options import ConcurrencyOptions, option
 from ..queues.provide_queues import QueueChanges, provide_queues, queued_pools
 from ..task import ModuleSpec, Task, TaskFailed
 from .drain import await_division, disturbance, drained, jobs_on_divided_nodes
@@ -16,53 +14,9 @@ from .guarded import apply_under_lease, permission_hint
 from .lease import PoolLease
 from .membership import PoolRequest
 from .pool_apply import apply_pools, validate_pools
+from .pool_options import HARDWARE_OPTIONS, POOL_CONSTRAINTS, PoolOptions
 from .pool_plan import PoolPlans, plan_pools
 from .pool_results import pool_diffs, pool_results
-
-
-@dataclass(frozen=True, kw_only=True)
-class PoolOptions(ConcurrencyOptions):
-    state: str = option("str", choices=["present", "absent"], default="present")
-    src: list[str] | None = option("list", elements="path")
-    definition: Any = option("raw")
-    allow_empty: bool = option("bool", default=False)
-    name: str | None = option("str")
-    description: str | None = option("str")
-    nodes: Any = option("raw")
-    accelerator: str | None = option("str")
-    share_backend: str | None = option("str")
-    device_class: str | None = option("str")
-    sharing: dict[str, Any] | None = option("dict")
-    mig: str | None = option("str")
-    type_aliases: dict[str, Any] | None = option("dict")
-    rdma_resource: str | None = option("str")
-    rdma_env: dict[str, Any] | None = option("dict")
-    topology: dict[str, Any] | None = option("dict")
-    queue: Any = option("raw")
-    remove_nodes: list[str] | None = option("list", elements="str")
-    purge: bool = option("bool", default=True)
-    force: bool = option("bool", default=False)
-    ignore_jobs: list[str] | None = option("list", elements="str")
-    drain: bool = option("bool", default=False)
-    drain_timeout: int = option("int", default=600)
-
-
-_HARDWARE = (
-    "accelerator",
-    "share_backend",
-    "device_class",
-    "sharing",
-    "mig",
-    "type_aliases",
-    "rdma_resource",
-    "rdma_env",
-    "topology",
-)
-POOL_CONSTRAINTS: dict[str, Any] = {
-    "mutually_exclusive": [("src", "definition", "name")],
-    "required_one_of": [("src", "definition", "name")],
-    "required_by": dict.fromkeys(("description", "nodes", "remove_nodes", "queue", *_HARDWARE), "name"),
-}
 
 
 def run(task: Task[PoolOptions]) -> dict[str, Any]:
@@ -136,7 +90,7 @@ def _provide_queues(task: Task[PoolOptions], plans: PoolPlans) -> QueueChanges:
 def select_pools(options: PoolOptions) -> list[PoolRequest]:
     """The pools of the manifests or of the option ``name``, validated before any request is sent."""
     from ..manifest.load import load
-    from ..manifest.models import Pool
+    from ..manifest.pool_model import Pool
 
     named = options.name is not None
     requests, others = [], []
@@ -159,7 +113,7 @@ def select_pools(options: PoolOptions) -> list[PoolRequest]:
                 purge=options.purge,
                 hardware={
                     name: _plain(name, getattr(model, name))
-                    for name in _HARDWARE
+                    for name in HARDWARE_OPTIONS
                     if complete or getattr(options, name) is not None
                 },
                 queue=PoolQueue(**model.queue.model_dump()) if model.queue else None,
@@ -185,7 +139,7 @@ def _manifest(options: PoolOptions) -> dict[str, Any]:
     if options.description is not None:
         manifest["pool"]["description"] = options.description
     # An empty text or map removes what the pool declares.
-    manifest |= {name: value for name in (*_HARDWARE, "queue") if (value := getattr(options, name))}
+    manifest |= {name: value for name in (*HARDWARE_OPTIONS, "queue") if (value := getattr(options, name))}
     nodes = options.nodes
     if nodes is not None:
         # On the command line (ansible -a 'nodes=node-1,node-2') a list is a string.

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..accelerators import UnfitHardware
-from ..cluster.declared import Declared, hardware_fields, queue_fields, read_declared
+from ..accelerators.hardware import UnfitHardware
+from ..cluster.declared import Declared, read_declared
 from ..cluster.lookup import not_found
 from ..cluster.nodes import ACTIVE, FAULTY, MAINTAINING, Node, PodUse, accelerator_rows
-from ..cluster.read import read_nodes_with_usage
+from ..cluster.pool_declarations import hardware_fields, queue_fields
+from ..cluster.read_devices import read_nodes_with_usage
 from ..kube.resources import CONFIG_MAP
 from ..labels import DEFAULT_POOL, pool_config_map_name
 from ..options import Options, option
@@ -48,8 +49,8 @@ def read_pool_rows(
         raise declared.refusal
     pools, prefix = declared.pools, pool_config_map_name("")
     problems = {pool: declaration.problem for pool, declaration in pools.items()}
-    odd_maps = (odd for odd in task.odd_objects() if odd.kind == CONFIG_MAP.kind and odd.name.startswith(prefix))
-    problems |= {odd.name.removeprefix(prefix): odd.sentence for odd in odd_maps}
+    malformed = (each for each in task.odd_objects() if each.kind == CONFIG_MAP.kind and each.name.startswith(prefix))
+    problems |= {each.name.removeprefix(prefix): each.sentence for each in malformed}
     descriptions = {pool: pools[pool].description if pool in pools else None for pool in problems}
     hardware = {pool: hardware_fields(declaration.hardware) for pool, declaration in pools.items()}
     queues = {pool: queue_fields(declaration.queue) for pool, declaration in pools.items()}

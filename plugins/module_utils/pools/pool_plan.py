@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..accelerators import DEFAULT_ACCELERATOR, Catalog, PoolHardware, Profile, UnfitHardware
-from ..cluster.declared import Declaration, declared_in
-from ..cluster.read import WORKLOADS
+from ..accelerators.catalog import Catalog, Profile
+from ..accelerators.hardware import DEFAULT_ACCELERATOR, PoolHardware, UnfitHardware
+from ..cluster.declared import declared_in
+from ..cluster.pool_declarations import Declaration
+from ..cluster.read_jobs import WORKLOADS
 from ..cluster.status import status_of
 from ..engine.node_writer import LabelChange, node_label_values, read_node_metadata
 from ..engine.plan import Plan

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..cluster.declared import Declaration, hardware_fields, queue_fields
+from ..cluster.pool_declarations import Declaration, hardware_fields, queue_fields
+from ..engine.changes import action_summary, map_diff
 from ..engine.node_writer import label_diff
-from ..engine.results import action_summary, map_diff
 from ..labels import SYSTEM_NAMESPACE
 from .membership import PoolChange
 from .pool_plan import PoolPlans

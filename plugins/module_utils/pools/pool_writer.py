@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..cluster.declared import HARDWARE, Declaration, declarations_in
+from ..cluster.pool_declarations import HARDWARE, Declaration, declarations_in
 from ..engine.node_writer import LabelChange, NodeWriter, WriteResult
 from ..engine.plan import Action, Plan, Step
 from ..kube.client import Client

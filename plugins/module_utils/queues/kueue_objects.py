@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from .. import labels
-from ..cluster.declared import Declaration, PoolQueue
+from ..cluster.pool_declarations import Declaration, PoolQueue
 from ..kube.resources import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY
 from .teams import Capacity, Object, Team, amount_text, is_gpu, promised_gpus, queue_object, share_of
 

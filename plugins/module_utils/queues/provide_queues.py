@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..cluster.declared import Declaration
+from ..cluster.pool_declarations import Declaration
 from ..cluster.status import is_terminating
 from ..engine.apply import Executor
-from ..engine.plan import Action, Plan, Step, object_id, step_for
-from ..engine.results import diffs_of
+from ..engine.changes import diffs_of
+from ..engine.plan import Action, Plan, Step, object_id
+from ..engine.planning import step_for
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError, as_sentence

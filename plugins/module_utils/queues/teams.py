@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What pools with a queue have, and what of it is whose: the same whichever queueing system is told of it. Pure.
+"""What pools with a queue have, and which team has which share, for all queueing systems. Pure.
 
 Queues never admit what could not run: shares add up to the pool at most, and a namespace borrows up to its quota.
 Otherwise pods of a training would be created and others be refused, and it would hold its GPUs for nothing.
@@ -14,16 +14,17 @@ from fractions import Fraction
 from typing import Any
 
 from .. import labels
-from ..accelerators import DEFAULT_ACCELERATOR, catalog
-from ..cluster.declared import Declaration
+from ..accelerators.catalog import catalog
+from ..accelerators.hardware import DEFAULT_ACCELERATOR
 from ..cluster.nodes import slim_node
+from ..cluster.pool_declarations import Declaration
 from ..kube.resources import Resource
 from ..quantity import QuantityError, canonical, parse
 
 Object = dict[str, Any]
 Amounts = dict[str, Fraction]
 
-# Of what nodes do not list, because a scheduler extender counts it, nobody can know how much there is. In Kueue, a job
+# Of what nodes do not list, because a scheduler extender counts it, the capacity is unknown. In Kueue, a job
 # that requests a resource without any quota is never admitted.
 UNCOUNTED = Fraction(10**9)
 
@@ -59,7 +60,7 @@ def teams_in(resource_quotas: Iterable[Mapping[str, Any]]) -> list[Team]:
 
 
 def shares_of(resource_quota: Mapping[str, Any]) -> dict[str, int]:
-    """The shares as gpuctl_quota has written them; a text that somebody has edited may be anything."""
+    """The shares as gpuctl_quota has written them; an annotation edited by hand may hold anything."""
     try:
         found = json.loads((resource_quota["metadata"].get("annotations") or {}).get(labels.SHARES, "{}"))
     except (ValueError, RecursionError):

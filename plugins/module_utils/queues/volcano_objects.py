@@ -24,8 +24,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from .. import labels
-from ..accelerators import catalog
-from ..cluster.declared import Declaration, PoolQueue
+from ..accelerators.catalog import catalog
+from ..cluster.pool_declarations import Declaration, PoolQueue
 from ..kube.resources import HYPER_NODE, QUEUE
 from .teams import (
     UNCOUNTED,
@@ -71,7 +71,7 @@ def _hyper_nodes(pool: Declaration, places: Mapping[str, tuple[str, ...]]) -> li
 
 
 def _place_name(pool: str, path: Iterable[str]) -> str:
-    """Values of labels that are no names are told by their digest."""
+    """Label values that are not valid names are replaced by their digest."""
     parts = (
         part if re.fullmatch(labels.DNS_LABEL, part) else hashlib.sha256(part.encode()).hexdigest()[:8] for part in path
     )

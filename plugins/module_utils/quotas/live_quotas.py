@@ -8,14 +8,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..cluster.read import UNFINISHED
 from ..cluster.status import is_terminating
 from ..engine.apply import ApplyResult
 from ..engine.plan import Action
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError
-from ..kube.resources import LIMIT_RANGE, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_QUOTA
+from ..kube.resources import LIMIT_RANGE, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_QUOTA, UNFINISHED
 from ..labels import MANAGED, QUOTA, is_managed, job_name_of
 from ..manifest.problems import abridged, number_of
 from ..reporter import Report, silent
@@ -31,7 +30,7 @@ _MOST_NAMES = 10
 
 @dataclass(frozen=True)
 class LiveQuotas:
-    """Namespaces by name; all ResourceQuotas and LimitRanges, whoever created them, by namespace."""
+    """Namespaces by name; all ResourceQuotas and LimitRanges by namespace, managed by us or not."""
 
     namespaces: dict[str, Object]
     objects: dict[str, list[Object]]
@@ -81,7 +80,7 @@ def contents_lost(client: Client, namespaces: Iterable[str], ignored_jobs: Colle
         claims = [
             claim
             for claim in client.list_objects(PERSISTENT_VOLUME_CLAIM, namespace, metadata_only=True)
-            if not is_terminating(claim)  # Somebody has deleted it already.
+            if not is_terminating(claim)  # It has been deleted already.
         ]
         found = [f"{noun} {_names(objects)}" for noun, objects in (("pods", pods), ("claims", claims)) if objects]
         if not found:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.declared import read_declared
@@ -13,45 +12,18 @@ from ..engine.plan import Action
 from ..jobs.priority_classes import provide_priority_classes
 from ..kube.errors import KubeError
 from ..kube.resources import RESOURCE_QUOTA
-from ..namespaces import NamespaceOptions, require_allowed
-from ..options import ConcurrencyOptions, option
+from ..namespaces import require_allowed
 from ..queues.provide_queues import provide_queues, queued_pools
 from ..rbac.new_namespaces import grant_in_new_namespaces
 from ..task import ModuleSpec, Task, TaskFailed
 from .live_quotas import LiveQuotas, contents_lost, read_live_quotas
 from .quota_apply import apply_quotas, created_namespaces, deleted_namespaces, validate_quotas
+from .quota_options import QUOTA_CONSTRAINTS, QuotaOptions
 from .quota_plan import QuotaPlans, plan_quota_removal, plan_quotas
 from .quota_results import quota_results
 
 if TYPE_CHECKING:
-    from ..manifest.models import Quota
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuotaOptions(ConcurrencyOptions, NamespaceOptions):
-    state: str = option("str", choices=["present", "absent"], default="present")
-    src: list[str] | None = option("list", elements="path")
-    definition: Any = option("raw")
-    allow_empty: bool = option("bool", default=False)
-    name: str | None = option("str")
-    namespaces: list[str] | None = option("list", elements="str")
-    delete_namespaces: bool = option("bool", default=False)
-    force: bool = option("bool", default=False)
-    ignore_jobs: list[str] | None = option("list", elements="str")
-    force_conflicts: bool = option("bool", default=False)
-    wait: bool = option("bool", default=False)
-    wait_timeout: int = option("int", default=600)
-
-    @property
-    def from_manifests(self) -> bool:
-        return bool(self.src) or self.definition is not None
-
-
-QUOTA_CONSTRAINTS: dict[str, Any] = {
-    "mutually_exclusive": [("src", "definition", "name"), ("src", "definition", "namespaces")],
-    "required_one_of": [("src", "definition", "name", "namespaces")],
-    "required_if": [("state", "present", ("src", "definition"), True)],
-}
+    from ..manifest.quota_model import Quota
 
 
 def run(task: Task[QuotaOptions]) -> dict[str, Any]:
@@ -148,7 +120,7 @@ def select_quotas(options: QuotaOptions) -> tuple[list[Quota], list[str]]:
     """The quotas of the manifests, validated before any request is sent, and what is probably wrong in them; none if
     the options name them."""
     from ..manifest.load import load
-    from ..manifest.models import Quota
+    from ..manifest.quota_model import Quota
 
     if not options.from_manifests:
         return [], []

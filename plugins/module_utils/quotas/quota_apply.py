@@ -22,7 +22,7 @@ from .quota_results import quota_results
 from .usage import unenforced_keys
 
 if TYPE_CHECKING:
-    from .quota import QuotaOptions
+    from .quota_options import QuotaOptions
 
 _ATTEMPTS = 5
 

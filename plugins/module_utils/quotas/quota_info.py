@@ -58,7 +58,7 @@ def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
         read_declared(task.client(), task.warn)
     rows = [_row(obj, levels, full=task.options.full) for obj in found]
     # Which quota an object belongs to that cannot be read, its labels may not say.
-    rows += [_odd_row(odd) for odd in task.odd_objects() if odd.kind == RESOURCE_QUOTA.kind]
+    rows += [_malformed_row(each) for each in task.odd_objects() if each.kind == RESOURCE_QUOTA.kind]
     return rows
 
 
@@ -90,10 +90,10 @@ def _pod_security(client: Client, namespaces: list[str] | None) -> dict[str, str
     return {obj["metadata"]["name"]: pod_security_of(obj) for objects in found for obj in objects}
 
 
-def _odd_row(odd: OddObject) -> dict[str, Any]:
+def _malformed_row(obj: OddObject) -> dict[str, Any]:
     """The row of a ResourceQuota that cannot be read."""
-    where = {"name": None, "namespace": odd.namespace, "description": None, "pod_security": None}
-    return {**where, **no_usage(), "shares": {}, "over_quota": [], "problem": odd.sentence}
+    where = {"name": None, "namespace": obj.namespace, "description": None, "pod_security": None}
+    return {**where, **no_usage(), "shares": {}, "over_quota": [], "problem": obj.sentence}
 
 
 def _row(obj: dict[str, Any], levels: Mapping[str, str | None], *, full: bool) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from .. import labels
-from ..accelerators import MEMORY, DeviceResource, catalog, device_class_key
-from ..jobs.objects.job_objects import Object, sparse
+from ..accelerators.catalog import MEMORY, DeviceResource, catalog, device_class_key
+from ..kube.api_objects import Object, sparse
 from ..quantity import GIB, canonical, parse
 from .usage import quota_keys
 
 if TYPE_CHECKING:
-    from ..manifest.models import Limits, Quota
+    from ..manifest.quota_model import Limits, Quota
 
 # The default of a container without a request is the first amount or, if that is less, a quarter of the limit in whole
 # units, so that four such containers fit into any quota.

@@ -7,17 +7,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ..accelerators import UnfitHardware
+from ..accelerators.hardware import UnfitHardware
 from ..cluster.status import is_terminating
-from ..engine.fields import ABSENT, Change, is_owned, value_at
-from ..engine.plan import Action, Plan, Step, step_for
+from ..engine.fields import is_owned
+from ..engine.paths import ABSENT, Change, value_at
+from ..engine.plan import Action, Plan, Step
+from ..engine.planning import step_for
 from ..labels import FIELD_MANAGER, POD_SECURITY_ENFORCED, is_managed, is_protected, quota_object_name
 from . import quota_objects
 from .live_quotas import LiveQuotas
 from .usage import quota_name_of, unenforced_keys
 
 if TYPE_CHECKING:
-    from ..manifest.models import Quota
+    from ..manifest.quota_model import Quota
 
 Object = dict[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..engine.apply import ApplyResult
-from ..engine.results import action_summary, diffs_of, resource_result
+from ..engine.changes import action_summary, diffs_of, resource_result
 from ..labels import pod_security_of
 from ..task import Task
 from .quota_plan import QuotaPlans

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..accelerators import DEFAULT_ACCELERATOR, MEMORY, QUOTA_OF_CLASS, DeviceResource, catalog
+from ..accelerators.catalog import MEMORY, QUOTA_OF_CLASS, DeviceResource, catalog
+from ..accelerators.hardware import DEFAULT_ACCELERATOR
 from ..labels import DESCRIPTION, QUOTA, is_managed
 from ..quantity import parse
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from .. import labels
-from ..jobs.objects.job_objects import Object, sparse
 from ..jobs.objects.priority import PRIORITIES
+from ..kube.api_objects import Object, sparse
 from ..kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING, SERVICE_ACCOUNT, Resource
 from ..permissions import (
     ADMINISTER,
@@ -95,7 +95,8 @@ def subjects_of(binding: Object) -> list[Subject]:
 def reachable_accounts(found: Iterable[Object]) -> Iterator[tuple[Subject, Subject, str]]:
     """A subject that submits, an account whose pods it can thereby run, and a role that only that one has.
 
-    Whoever creates pods in a namespace can run them as any service account of it.
+    An account that can create pods in a namespace can run them as any service account there:
+    https://kubernetes.io/docs/concepts/security/rbac-good-practices/#workload-creation
     """
     held: dict[Subject, set[tuple[str, str | None]]] = defaultdict(set)
     for binding in found:

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..engine.apply import Executor
-from ..engine.plan import Plan, step_for
-from ..engine.results import diffs_of
+from ..engine.changes import diffs_of
+from ..engine.plan import Plan
+from ..engine.planning import step_for
 from ..kube.errors import KubeError, as_sentence, if_allowed
 from ..kube.resources import CLUSTER_ROLE_BINDING
 from ..labels import MANAGED

@@ -10,8 +10,9 @@ from typing import Any
 
 from ..cluster.status import is_terminating
 from ..engine.apply import ApplyFailed, ApplyResult, Executor
-from ..engine.plan import Action, Plan, Step, describe, object_id, step_for
-from ..engine.results import diffs_of, resource_result
+from ..engine.changes import diffs_of, resource_result
+from ..engine.plan import Action, Plan, Step, describe, object_id
+from ..engine.planning import step_for
 from ..engine.rounds import apply_in_rounds, merged
 from ..jobs.priority_classes import priority_class_steps
 from ..kube.concurrency import run_concurrently
@@ -109,7 +110,7 @@ def subject_errors(options: SubjectOptions) -> list[str]:
     if not name.strip() or not name.isprintable():
         return [f"name: invalid name {name!r}. Use the one that the authentication of the API server gives."]
     if name.startswith("system:"):
-        # system:authenticated is everybody; the groups of service accounts are those of pods.
+        # system:authenticated has all users, and system:serviceaccounts has the accounts of all pods.
         return [f"name: reserved for Kubernetes itself: {name}. Use a {options.kind} of the identity provider."]
     return []
 
@@ -229,8 +230,8 @@ def _namespace_steps(task: Task[RbacOptions], names: list[str], found: Collectio
     if missing and not task.check_mode:  # In check mode, an earlier task may only have predicted them.
         noun = "namespace" if len(missing) == 1 else "namespaces"
         raise TaskFailed(
-            f"{noun} {', '.join(missing)} not found. Create it with kubectl create namespace, or with M(gpuctl_quota) "
-            f"and a quota for it."
+            f"{noun} {', '.join(missing)} not found. Create it with "
+            f"M(gpuctl_workspace namespace={missing[0]}), or with M(gpuctl_quota) and a quota for it."
         )
 
 

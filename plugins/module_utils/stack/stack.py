@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..engine.apply import ApplyFailed, ApplyResult, Executor
+from ..engine.changes import diffs_of, resource_result
 from ..engine.node_writer import (
     LabelChange,
     NodeWriter,
@@ -22,8 +23,8 @@ from ..engine.node_writer import (
     read_node_metadata,
     unknown_nodes,
 )
-from ..engine.plan import Action, Plan, Step, object_id, step_for
-from ..engine.results import diffs_of, resource_result
+from ..engine.plan import Action, Plan, Step, object_id
+from ..engine.planning import step_for
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.resources import (

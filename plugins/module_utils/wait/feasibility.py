@@ -14,8 +14,11 @@ from ..cluster.device_shortage import claims_devices
 from ..cluster.devices import Inventory
 from ..cluster.node_loss import seems_lost
 from ..cluster.nodes import Node, slim_node
-from ..cluster.read import read_devices, read_node, read_queued
-from ..cluster.reason import PendingReason, Surroundings, pending_reasons, quota_refusal, refused_condition
+from ..cluster.pending_reason import PendingReason
+from ..cluster.read_devices import read_devices
+from ..cluster.read_nodes import read_node
+from ..cluster.read_reasons import read_queued
+from ..cluster.reason import ClusterView, pending_reasons, quota_refusal, refused_condition
 from ..cluster.related import is_pod_ready, own_pods, pods_of_template
 from ..cluster.status import is_held, is_suspended, is_terminating
 from ..kube.client import Client
@@ -30,19 +33,18 @@ GRACE = 30.0  # seconds that people and other tasks get to create what a job nee
 _MAX_AGE = 10.0  # seconds that an answer about quotas and autoscalers is reused
 _NODES_MAX_AGE = 30.0  # the same for nodes; a pod that becomes unschedulable has them read again
 
-# Events of the cluster autoscaler and of Karpenter about a pod that will get a new node.
+# Events of the cluster autoscaler and of Karpenter about a pod that will get a new node. Neither writes it to the pod.
 _NODE_IS_COMING = ("TriggeredScaleUp", "Nominated")
 
 
-def stopped(workload: Object | None, odd: OddObject | None = None) -> PendingReason | None:
-    """Why a job makes no progress at all: it was deleted or paused, or nobody can tell."""
-    if odd is not None:
-        return PendingReason(odd.sentence, final=True)
+def stopped(workload: Object | None, malformed: OddObject | None = None) -> PendingReason | None:
+    """Why a job makes no progress at all: it was deleted or paused, or it is malformed."""
+    if malformed is not None:
+        return PendingReason(malformed.sentence, final=True)
     if workload is None:
         return PendingReason("the job was deleted during the wait", final=True)
-    return (
-        PendingReason("the job is paused", "Resume it with O(state=resumed)", final=True) if is_held(workload) else None
-    )
+    paused = PendingReason("the job is paused", "Resume it with O(state=resumed)", final=True)
+    return paused if is_held(workload) else None
 
 
 class Feasibility:
@@ -85,7 +87,7 @@ class Feasibility:
         try:
             nodes = self._nodes_for(current)
             lost, devices = self._lost_nodes(current), self._devices_for(current)
-            around = Surroundings(nodes, lost, devices=devices, queued=self._queued(workload, current))
+            around = ClusterView(nodes, lost, devices=devices, queued=self._queued(workload, current))
             found = list(pending_reasons(workload, current, events, around))
             holds = partial(self._holds, namespace=namespace, pods=current, fresh=fresh)
             final = next(filter(holds, (reason for reason in found if reason.final)), None)

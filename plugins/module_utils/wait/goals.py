@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
-from ..cluster.read import JobId
+from ..cluster.read_jobs import JobId
 from ..cluster.related import is_unfinished, own_pods
 from ..cluster.status import is_complete, is_ready, is_rolled_out, is_terminating, pods_wanted, status_of
 
@@ -59,6 +59,20 @@ def after_restart(goal: Goal) -> Goal:
         return workload is not None and is_rolled_out(workload) and goal.reached(workload, pods)
 
     return replace(goal, reached=reached)
+
+
+@dataclass(frozen=True)
+class WaitTarget:
+    """A job to wait for. ``workload_kind`` is None if unknown. ``fresh``: it was created just now.
+
+    ``title`` names it in messages, ``note`` is added to the reason why it is not running.
+    """
+
+    id: JobId
+    workload_kind: str | None
+    fresh: bool = False
+    title: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)

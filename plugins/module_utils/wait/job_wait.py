@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..cluster.read import JobId, by_time, reasons_of
+from ..cluster.read_jobs import JobId
+from ..cluster.read_reasons import by_time, reasons_of
 from ..cluster.status import STUCK, status_of
 from ..kube.client import Client
 from ..kube.errors import KubeError
@@ -16,13 +17,13 @@ from ..logs.log_lines import View, last_lines, split_log
 from ..logs.log_query import log_query
 from ..redaction import live_secret_values
 from ..task import Task
-from .goals import DELETED, Goal, WaitResult
-from .loop import JobStatus, Wait, WaitTarget
+from .goals import DELETED, Goal, WaitResult, WaitTarget
+from .loop import JobStatus, Wait
 from .progress import UnreachedGoal, progress_line, wait_errors, wait_problem
 
 _LOG_LINES = 20
 _LOG_BYTES = 16_384
-_LOGS = 5  # nobody reads the logs of more jobs in one message
+_LOGS = 5  # the logs of more jobs make a message unreadable
 _LOG_REQUESTS = 20  # Some containers have none.
 
 

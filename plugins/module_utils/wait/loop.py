@@ -11,35 +11,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ..cluster.read import WORKLOADS, JobId, by_time, odd_workload, selector_of
-from ..cluster.reason import PendingReason
+from ..cluster.pending_reason import PendingReason
+from ..cluster.read_jobs import WORKLOADS, JobId, odd_workload
+from ..cluster.read_reasons import by_time
 from ..cluster.status import status_of
 from ..kube.client import Client
 from ..kube.errors import KubeError
 from ..kube.resources import EVENT, POD, Resource
-from ..labels import job_name_of
+from ..labels import job_name_of, selector_of
 from .feasibility import Feasibility, stopped
-from .goals import Goal
+from .goals import Goal, WaitTarget
 from .watch_cache import WatchCache, WatchQuery
 
 Object = dict[str, Any]
 
 _MIN_INTERVAL = 0.1  # seconds between two checks of all jobs, however much changes
 _RETRY_DELAY = 5.0  # seconds until a reason that could not be confirmed is checked again
-
-
-@dataclass(frozen=True)
-class WaitTarget:
-    """A job to wait for. ``workload_kind`` is None if unknown. ``fresh``: it was created just now.
-
-    ``title`` names it in messages, ``note`` is added to the reason why it is not running.
-    """
-
-    id: JobId
-    workload_kind: str | None
-    fresh: bool = False
-    title: str = ""
-    note: str = ""
 
 
 @dataclass
@@ -158,11 +145,11 @@ class Wait:
             workload = workloads.get(job.id)
             last = deleted.get(job.id) or job_statuses[job.id].workload
             if workload is None and self.goal.requires_running and last and status_of(last) == "Succeeded":
-                job_statuses[job.id] = JobStatus(last, reached_goal=True)  # Its TTL ended during the wait.
+                job_statuses[job.id] = JobStatus(last, reached_goal=True)  # Deleted after ttlSecondsAfterFinished.
                 continue
             now = job_statuses[job.id] = JobStatus(workload, pods[job.id])
-            odd = odd_workload(self.client, job.id) if workload is None else None
-            now.fatal = now.blocker = stopped(workload, odd) if self.goal.requires_running else None
+            malformed = odd_workload(self.client, job.id) if workload is None else None
+            now.fatal = now.blocker = stopped(workload, malformed) if self.goal.requires_running else None
             now.reached_goal = not now.fatal and self.goal.reached(workload, now.pods)
             if feasibility and workload and self.goal.requires_running and not now.settled:
                 now.events = [event for obj in (workload, *now.pods) for event in events[_subject(obj)]]
@@ -207,6 +194,6 @@ def _by_subject(events: Iterable[Object]) -> dict[tuple[str, str, str], list[Obj
         involved = event.get("involvedObject") or {}
         kind, name = str(involved.get("kind")), str(involved.get("name", ""))
         if kind == "ReplicaSet":
-            kind, name = "Deployment", name.rpartition("-")[0]
+            kind, name = "Deployment", name.rpartition("-")[0]  # without the pod-template-hash
         found[event["metadata"].get("namespace", ""), kind, name].append(event)
     return found

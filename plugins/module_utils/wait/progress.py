@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..cluster.read import JobId
-from ..cluster.reason import PendingReason
+from ..cluster.pending_reason import PendingReason
+from ..cluster.read_jobs import JobId
 from ..cluster.related import has_succeeded, is_pod_ready, own_pods, rank_of
 from ..cluster.status import is_rolled_out, is_terminating, pods_ready, pods_wanted, status_of
 from ..kube.errors import as_sentence

@@ -31,7 +31,7 @@ from .polling import backoff
 Key = tuple[str, str]  # namespace ("" for what has none), name
 Objects = dict[Key, dict[str, Any]]
 
-_WATCH_SECONDS = 300.0  # then the server ends a watch, and a new one is opened
+_WATCH_SECONDS = 300.0  # then the server ends a watch; client-go asks for 5 to 10 minutes (tools/cache/reflector.go)
 _LONGEST_TURN = 1.0  # seconds in which changes are applied, before the caller looks at its clock again
 _SETTLING = 0.05  # seconds to wait for changes that come together
 _FIRST_DELAY = 0.2  # seconds between two lists where watches are refused or bring nothing; grows to the longest
@@ -262,6 +262,7 @@ class _Watcher(Thread):
                     delays = new_delays()
                     continue
             except KubeError as error:
+                # 410 Gone: etcd no longer has the changes since this version; it is compacted every 5 minutes.
                 expired = isinstance(error, ApiError) and error.status == 410
                 if not expired and not error.is_transient:
                     raise
@@ -301,6 +302,7 @@ class _Watcher(Thread):
             watch.stop()
         for event in watch:
             brought = True
+            # Also that of a BOOKMARK, which has nothing else: a quiet watch is resumed without a new list.
             self._version = event["object"]["metadata"]["resourceVersion"]
             if event["type"] != "BOOKMARK":
                 self._submit(partial(self._cache.change, query, event, watch.memory), watch.memory)

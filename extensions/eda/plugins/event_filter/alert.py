@@ -19,7 +19,7 @@ _COLLECTIONS = str(Path(__file__).parents[7])
 if _COLLECTIONS not in sys.path:
     sys.path.append(_COLLECTIONS)
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.events.inert_text import inert
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.events.inert_text import inert
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
 
 DOCUMENTATION = r"""

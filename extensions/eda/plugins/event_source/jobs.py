@@ -20,7 +20,7 @@ description:
   - Watches the jobs of a cluster, its nodes and its quotas, and makes an event of each transition, once.
   - Each look at an object is compared with what was reported of it. So a broken connection, an API server that is restarted and a
     restart of the rulebook lose nothing and repeat nothing. What has happened meanwhile is derived from the conditions and times that
-    Kubernetes keeps, and from the ledger of the trainings. Such events have C(seen=late). Their C(time) is null where nobody knows it.
+    Kubernetes keeps, and from the ledger of the trainings. Such events have C(seen=late). Their C(time) is null where it is unknown.
   - What was reported is kept in O(state_file). Without it, a start begins with what is there, and reports what happens from then on.
   - An event counts as reported when a rule engine has taken it. If the process is killed at that moment, it may come once more, with the
     same C(id).
@@ -135,6 +135,6 @@ async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
     if _COLLECTIONS not in sys.path:
         sys.path.append(_COLLECTIONS)
     # Not above: what it imports is not needed by whoever only reads the documentation.
-    from ansible_collections.runwhere.gpuctl.plugins.module_utils.events.asyncio_bridge import run_source
+    from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.events.asyncio_bridge import run_source
 
     await run_source(queue, args)

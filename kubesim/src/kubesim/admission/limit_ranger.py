@@ -6,7 +6,7 @@ Source: plugin/pkg/admission/limitranger/admission.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kubesim.admission.request import AdmissionRequest, Object
 from kubesim.kinds.pod_resources import Amounts, pod_limits, pod_requests
@@ -22,19 +22,10 @@ def admit(request: AdmissionRequest) -> None:
 
 
 def validate(request: AdmissionRequest) -> None:
-    if request.obj is None:
-        return
-    check: Callable[[Object, list[Object]], Iterator[str]]
-    if request.concerns("Pod", "CREATE") or request.concerns("Pod", "UPDATE", subresource="resize"):
-        check = _pod_violations
-    elif request.concerns("PersistentVolumeClaim", "CREATE", "UPDATE"):
-        check = _claim_violations
-    else:
-        return
-    if request.operation == "UPDATE" and request.obj["metadata"].get("deletionTimestamp"):
+    if request.obj is None or not request.concerns("Pod", "CREATE"):
         return
     for limit_range in request.registry.list("LimitRange", request.namespace):
-        violations = list(dict.fromkeys(check(request.obj, limit_range["spec"].get("limits") or [])))
+        violations = list(dict.fromkeys(_pod_violations(request.obj, limit_range["spec"].get("limits") or [])))
         if violations:
             raise request.forbidden(violations[0] if len(violations) == 1 else f"[{', '.join(violations)}]")
 
@@ -77,16 +68,6 @@ def _pod_violations(pod: Object, limits: list[Object]) -> Iterator[str]:
             yield from _violations(item, pod_requests(spec), pod_limits(spec))
 
 
-def _claim_violations(claim: Object, limits: list[Object]) -> Iterator[str]:
-    requests = parse_list((claim["spec"].get("resources") or {}).get("requests"))
-    for item in limits:
-        if item.get("type") == "PersistentVolumeClaim":
-            for name, bound in sorted(parse_list(item.get("min")).items()):
-                yield from _below(item["type"], name, bound, requests.get(name), None)
-            for name, bound in sorted(parse_list(item.get("max")).items()):
-                yield from _request_above(item["type"], name, bound, requests.get(name))
-
-
 def _violations(item: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
     for name, bound in sorted(parse_list(item.get("min")).items()):
         yield from _below(item["type"], name, bound, requests.get(name), limits.get(name))
@@ -113,14 +94,6 @@ def _above(kind: str, name: str, bound: Quantity, request: Quantity | None, limi
     elif limit > bound:
         yield f"{text}, but limit is {limit}"
     elif request is not None and request > bound:
-        yield f"{text}, but request is {request}"
-
-
-def _request_above(kind: str, name: str, bound: Quantity, request: Quantity | None) -> Iterator[str]:
-    text = f"maximum {name} usage per {kind} is {bound}"
-    if request is None:
-        yield f"{text}.  No request is specified"
-    elif request > bound:
         yield f"{text}, but request is {request}"
 
 

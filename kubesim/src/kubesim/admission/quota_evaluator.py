@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What an object uses of a quota, and which quotas it counts for: one arithmetic for admission and the controller.
 
-Sources: pkg/quota/v1/evaluator/core/{pods,services,persistent_volume_claims}.go,
+Sources: pkg/quota/v1/evaluator/core/pods.go,
 staging/src/k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go.
 """
 
@@ -34,9 +34,6 @@ _ALIASES = {
 }
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _POD_NAMES = {"count/pods", "pods", *_COMPUTE, *(f"{p}.{name}" for p in ("requests", "limits") for name in _COMPUTE)}
-_SERVICE_NAMES = {"count/services", "services", "services.nodeports", "services.loadbalancers"}
-_CLAIM_NAMES = {"count/persistentvolumeclaims", "persistentvolumeclaims", "requests.storage"}
-_CLASS_SUFFIX = ".storageclass.storage.k8s.io/"
 _DEVICES_SUFFIX = ".deviceclass.resource.k8s.io/devices"
 #: What a claim of all devices counts as: the most that a claim may have.
 _ALL_DEVICES = 32
@@ -52,10 +49,6 @@ def usage(kind: str, obj: Object, now: datetime | None = None, registry: Any = N
         used[alias] = ONE
     if kind == "Pod":
         used |= _pod_usage(obj, now)
-    elif kind == "Service":
-        used |= _service_usage(obj["spec"])
-    elif kind == "PersistentVolumeClaim":
-        used |= _claim_usage(obj["spec"])
     elif kind == "ResourceClaim":
         used |= _device_usage(obj, registry)
     return used
@@ -67,10 +60,6 @@ def matching_resources(kind: str, names: Iterable[str], registry: Any = None) ->
         return _device_names(names, registry)
     if kind == "Pod":
         return {name for name in names if name in _POD_NAMES or _is_pod_resource(name)}
-    if kind == "Service":
-        return {name for name in names if name in _SERVICE_NAMES}
-    if kind == "PersistentVolumeClaim":
-        return {name for name in names if name in _CLAIM_NAMES or _CLASS_SUFFIX in name}
     return {name for name in names if name in (_count_name(kind), _ALIASES.get(kind))}
 
 
@@ -136,31 +125,6 @@ def _is_charged(pod: Object, now: datetime | None) -> bool:
     return True
 
 
-def _service_usage(spec: Object) -> Amounts:
-    ports, kind = spec.get("ports") or [], spec.get("type")
-    node_ports = balancers = 0
-    if kind == "NodePort":
-        node_ports = len(ports)
-    elif kind == "LoadBalancer":
-        balancers = 1
-        allocated = spec.get("allocateLoadBalancerNodePorts", True)
-        node_ports = len(ports) if allocated else sum(1 for port in ports if port.get("nodePort"))
-    return {"services.nodeports": Quantity.of(node_ports), "services.loadbalancers": Quantity.of(balancers)}
-
-
-def _claim_usage(spec: Object) -> Amounts:
-    used: Amounts = {}
-    storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    name = spec.get("storageClassName")
-    if name:
-        used[f"{name}{_CLASS_SUFFIX}persistentvolumeclaims"] = ONE
-    if storage is not None:
-        used["requests.storage"] = Quantity.parse(storage)
-        if name:
-            used[f"{name}{_CLASS_SUFFIX}requests.storage"] = used["requests.storage"]
-    return used
-
-
 def _device_names(names: Iterable[str], registry: Any) -> set[str]:
     extended = ExtendedResources.of(registry)
     found = set()
@@ -215,8 +179,6 @@ def _scopes(spec: Object) -> list[Object]:
 
 def _matches_scope(requirement: Object, kind: str, obj: Object) -> bool:
     scope, spec = requirement.get("scopeName"), obj.get("spec") or {}
-    if kind == "PersistentVolumeClaim" and scope == "VolumeAttributesClass":
-        return _matches_value(requirement, spec.get("volumeAttributesClassName", ""))
     if kind != "Pod":
         return False
     match scope:
@@ -230,8 +192,6 @@ def _matches_scope(requirement: Object, kind: str, obj: Object) -> bool:
             return qos_class(spec) != "BestEffort"
         case "PriorityClass":
             return _matches_value(requirement, spec.get("priorityClassName", ""))
-        case "CrossNamespacePodAffinity":
-            return _reaches_across_namespaces(spec.get("affinity") or {})
     return False
 
 
@@ -246,15 +206,4 @@ def _matches_value(requirement: Object, value: str) -> bool:
             return bool(value)
         case "DoesNotExist":
             return not value
-    return False
-
-
-def _reaches_across_namespaces(affinity: Object) -> bool:
-    for key in ("podAffinity", "podAntiAffinity"):
-        rules = affinity.get(key) or {}
-        terms = list(rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
-        preferred = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-        terms += [weighted.get("podAffinityTerm") or {} for weighted in preferred]
-        if any(term.get("namespaces") or "namespaceSelector" in term for term in terms):
-            return True
     return False

@@ -13,6 +13,7 @@ from kubesim import errors
 from kubesim.admission.request import AdmissionRequest, Object
 from kubesim.auth import Attributes, Authorizer
 from kubesim.policy_cel import EvaluationError, PolicyScope
+from kubesim.scale import scale_of
 from kubesim.selectors import matches_label_selector
 
 _OWN = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
@@ -112,8 +113,6 @@ def _denials(spec: Mapping[str, Any], request: AdmissionRequest) -> Iterator[str
 
 def _shown(request: AdmissionRequest, obj: Object | None) -> Object | None:
     """The object as its subresource has it."""
-    from kubesim.subresources import scale_of
-
     return scale_of(obj) if obj is not None and request.subresource == "scale" else obj
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The horizontal pod autoscaler: it keeps to minReplicas and maxReplicas, and follows the metrics that are served.
+"""The horizontal pod autoscaler: it keeps to minReplicas and maxReplicas, and follows no metrics.
 
-Those of `served` (metrics/served.py) are followed as Kubernetes does. Of the others it says that there are none, with
-`metrics` that all of them are at their targets.
+It says that there are none; with `metrics`, that all of them are at their targets.
 
 Source: pkg/controller/podautoscaler/horizontal.go (reconcileAutoscaler, conditions, events).
 """
@@ -14,12 +13,9 @@ from typing import Any
 
 from kubesim import resources
 from kubesim.clock import rfc3339
-from kubesim.metrics.served import ServedMetrics
-from kubesim.quantity import Quantity
 
 from .base import Controller, Key, Object, key_of
 from .events import EventRecorder
-from .hpa_replicas import NoReplicaCount, Recommendations, wanted_by_pods, wanted_by_total
 
 PERIOD = 15.0
 
@@ -28,11 +24,9 @@ class HorizontalPodAutoscalerController(Controller):
     name = "horizontal-pod-autoscaler"
     watches = ("HorizontalPodAutoscaler",)
 
-    def __init__(self, registry: Any, metrics: bool = False, served: ServedMetrics | None = None) -> None:
+    def __init__(self, registry: Any, metrics: bool = False) -> None:
         super().__init__(registry)
         self.has_metrics = metrics
-        self.served = served or ServedMetrics(registry)
-        self._history: dict[Key, Recommendations] = {}
         self.recorder = EventRecorder(registry, self.name)
 
     def observe(self, event: str, kind: str, obj: Object, old: Object | None) -> None:
@@ -42,7 +36,6 @@ class HorizontalPodAutoscalerController(Controller):
     def reconcile(self, key: Key) -> None:
         hpa = self.registry.get(self.watches[0], *key)
         if hpa is None:
-            self._history.pop(key, None)
             return
         self.enqueue(key, PERIOD)
         status = copy.deepcopy(hpa.get("status") or {})
@@ -77,8 +70,6 @@ class HorizontalPodAutoscalerController(Controller):
             self._rescale(hpa, status, target, high, "Current number of replicas above Spec.MaxReplicas")
         elif current < low:
             self._rescale(hpa, status, target, low, "Current number of replicas below Spec.MinReplicas")
-        elif any(self._is_served(metric) for metric in spec.get("metrics") or ()):
-            self._follow_metrics(key, hpa, status, target)
         else:
             self._report_metrics(hpa, status)
             status["desiredReplicas"] = status.get("desiredReplicas", current) or current
@@ -87,72 +78,6 @@ class HorizontalPodAutoscalerController(Controller):
         if reference["kind"] not in resources.stored_kinds():
             return None
         return self.registry.get(reference["kind"], namespace, reference["name"])
-
-    # --- what is measured ---
-
-    def _is_served(self, metric: Object) -> bool:
-        known = {"Pods": list(self.served.of_pods), "External": list(self.served.external)}
-        return named(metric) in known.get(metric["type"], ())
-
-    def _follow_metrics(self, key: Key, hpa: Object, status: Object, target: Object) -> None:
-        """computeReplicasForMetrics: the most that one of them wants; fewer only if all of them are known."""
-        spec, now = hpa["spec"], self.clock.now().timestamp()
-        current, high = target["spec"].get("replicas", 1), spec["maxReplicas"]
-        history = self._history.setdefault(key, Recommendations(current, now))
-        wanted, by, failed = 0, "", None
-        status["currentMetrics"] = []
-        for metric in spec["metrics"]:
-            try:
-                replicas, measured = self._wanted(key[0], metric, target)
-            except NoReplicaCount as problem:
-                failed = failed or (metric["type"], f"unable to get metric {named(metric)}: {problem}")
-                continue
-            status["currentMetrics"].append(measured)
-            if replicas > wanted:
-                wanted, by = replicas, described(metric["type"], named(metric))
-        status["desiredReplicas"] = current
-        if failed is not None and (not by or wanted < current):
-            kind, text = failed
-            reason = f"FailedGet{kind}Metric"
-            self.recorder.event(hpa, "Warning", reason, text)
-            message = f"the HPA was unable to compute the replica count: {text}"
-            self._condition(status, "ScalingActive", False, reason, message)
-            return
-        message = f"the HPA was able to successfully calculate a replica count from {by}"
-        self._condition(status, "ScalingActive", True, "ValidMetricFound", message)
-        behavior = spec.get("behavior") or {}
-        stable = history.stabilized(behavior, current, wanted, now)
-        self._stability(status, stable, wanted, current)
-        limit = history.limited(behavior, (spec.get("minReplicas", 1), high), current, stable, now)
-        self._condition(status, "ScalingLimited", limit.limited, limit.reason, limit.message)
-        if limit.replicas != current:
-            why = f"{by} above target" if wanted > current else "All metrics below target"
-            history.changed(limit.replicas - current, now)
-            self._rescale(hpa, status, target, limit.replicas, why)
-
-    def _stability(self, status: Object, stable: int, wanted: int, current: int) -> None:
-        if stable == wanted:
-            message = "recommended size matches current size"
-            self._condition(status, "AbleToScale", True, "ReadyForNewScale", message)
-            return
-        up = wanted >= current
-        first, second = ("lower", "lowest") if up else ("higher", "highest")
-        message = f"recent recommendations were {first} than current one, applying the {second} recent recommendation"
-        self._condition(status, "AbleToScale", True, f"Scale{'Up' if up else 'Down'}Stabilized", message)
-
-    def _wanted(self, namespace: str, metric: Object, target: Object) -> tuple[int, Object]:
-        """The replicas that a metric wants, and what the status says of it."""
-        kind, name, current = metric["type"], named(metric), target["spec"].get("replicas", 1)
-        if not self._is_served(metric):
-            raise NoReplicaCount(unavailable(kind, name, source_of(metric)["target"])[1])
-        goal = Quantity.parse(source_of(metric)["target"]["averageValue"]).milli_value
-        if kind == "Pods":
-            pods = self.registry.list("Pod", namespace, (target["spec"]["selector"] or {}).get("matchLabels"))
-            replicas, average = wanted_by_pods(current, pods, self.served.values(name, pods), goal)
-        else:
-            replicas, average = wanted_by_total(current, round(self.served.external[name] * 1000), goal)
-        measured = {"metric": {"name": name}, "current": {"averageValue": str(Quantity.parse(f"{average}m"))}}
-        return replicas, {"type": kind, kind.lower(): measured}
 
     def _report_metrics(self, hpa: Object, status: Object) -> None:
         for metric in (hpa["spec"].get("metrics") or ())[:1]:

@@ -20,7 +20,7 @@ from .kubelet_behavior import DEFAULT_BEHAVIOR, Behavior, Rule, behavior_of, rea
 from .kubelet_env import ConfigError, environment
 from .kubelet_images import pull_problem, root_problem
 from .kubelet_runs import ContainerRun, PodRun, all_containers, backoff, finish, is_init, pod_text, succeeded, take_over
-from .kubelet_status import condition, render
+from .kubelet_status import render
 from .pods import is_terminal
 
 PULL_ERROR_SHOWN = 1.0  # seconds of ErrImagePull before ImagePullBackOff is shown
@@ -215,12 +215,6 @@ class Kubelet(Controller):
             self.enqueue(key, (due - now).total_seconds())
             return
         run.start_time = run.start_time or now
-        if behavior.evict_seconds is not None:
-            evicted_at = run.start_time + timedelta(seconds=behavior.evict_seconds)
-            if now >= evicted_at:
-                self._evict(pod, run, behavior, now)
-                return
-            self.enqueue(key, (evicted_at - now).total_seconds())
         run.waiting, again = self._obstacle(pod, run, behavior, now)
         if run.waiting is None:
             again = self._step(pod, run, behavior, now)
@@ -238,7 +232,7 @@ class Kubelet(Controller):
             return None, None
         if behavior.stuck:
             return ("ContainerCreating", ""), None
-        missing = behavior.mount_error or missing_volume(self.registry, pod)
+        missing = missing_volume(self.registry, pod)
         if missing:
             if run.trouble != missing:
                 run.trouble = missing
@@ -397,31 +391,12 @@ class Kubelet(Controller):
                 if error.status not in (404, 409):
                     raise
 
-    def _evict(self, pod: Object, run: PodRun, behavior: Behavior, now: datetime) -> None:
-        self.recorder.event(pod, "Warning", "Evicted", behavior.evict_message)
-        for one in run.containers.values():
-            if one.running:
-                finish(one, SIGKILL, "", now)
-        disruption = condition("DisruptionTarget", True, now, "TerminationByKubelet", behavior.evict_message)
-        self._write(pod, run, behavior, now, phase="Failed", reason="Evicted", more=[disruption])
-
     # -- status ----------------------------------------------------------------------------------------------------
 
-    def _write(
-        self,
-        pod: Object,
-        run: PodRun,
-        behavior: Behavior,
-        now: datetime,
-        phase: str = "",
-        reason: str = "",
-        more: list[Object] | None = None,
-    ) -> None:
+    def _write(self, pod: Object, run: PodRun, behavior: Behavior, now: datetime, phase: str = "") -> None:
         status = render(pod, run, behavior, now, phase)
-        if reason:
-            status |= {"reason": reason, "message": behavior.evict_message}
         conditions = {one["type"]: one for one in (pod.get("status") or {}).get("conditions") or ()}
-        for new in [*status["conditions"], *(more or ())]:
+        for new in status["conditions"]:
             old = conditions.get(new["type"])
             if old is not None and old["status"] == new["status"]:
                 new["lastTransitionTime"] = old["lastTransitionTime"]

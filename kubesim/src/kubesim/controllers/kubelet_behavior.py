@@ -23,7 +23,6 @@ class Behavior:
     start_seconds: float | None = None  #: until it starts, after it got its node
     by_hand: bool = False  #: somebody else reports what becomes of its containers
     stuck: bool = False  #: never starts: stays Pending, ContainerCreating
-    mount_error: str = ""  #: a volume cannot be mounted, with this message in an event
     sandbox_error: str = ""  #: its sandbox or network cannot be created, with this message in an event
     start_error: str = ""  #: the runtime cannot start its containers, with this message (StartError, exit code 128)
     pull_error: str = ""  #: its images cannot be pulled, with this message ("true": the usual one)
@@ -38,8 +37,6 @@ class Behavior:
     reason: str = ""  #: why its containers ended, e.g. OOMKilled (exit code 137 by default)
     ready: bool = True  #: false: runs, but is never ready
     ready_seconds: float = 0.0  #: ready so long after the start
-    evict_seconds: float | None = None  #: the node evicts it after this time (phase Failed, reason Evicted)
-    evict_message: str = "The node was low on resource: memory."
     stop_seconds: float | None = None  #: how long it takes to stop when it is deleted; at most its grace period
     log: str = ""  #: the text of its logs
     log_lines: int | None = None  #: so many lines of log: "line 1", "line 2", …

@@ -18,9 +18,6 @@ from .readings import DeviceReading
 Measure = Callable[[DeviceReading, float], float]
 #: name -> (type, help, value; None: a constant 0)
 _DEFAULT: Mapping[str, tuple[str, str, Measure | None]] = {
-    "DCGM_FI_DEV_SM_CLOCK": (GAUGE, "SM clock frequency (in MHz).", lambda r, t: 1410.0 if r.utilization(t) else 210.0),
-    "DCGM_FI_DEV_MEM_CLOCK": (GAUGE, "Memory clock frequency (in MHz).", lambda r, t: 1593.0),
-    "DCGM_FI_DEV_MEMORY_TEMP": (GAUGE, "Memory temperature (in C).", lambda r, t: round(r.temperature(t)) + 4),
     "DCGM_FI_DEV_GPU_TEMP": (GAUGE, "GPU temperature (in C).", lambda r, t: round(r.temperature(t))),
     "DCGM_FI_DEV_POWER_USAGE": (GAUGE, "Power draw (in W).", lambda r, t: r.power(t)),
     "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": (
@@ -28,11 +25,7 @@ _DEFAULT: Mapping[str, tuple[str, str, Measure | None]] = {
         "Total energy consumption since boot (in mJ).",
         lambda r, t: round(1000 * r.joules(t)),
     ),
-    "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": (COUNTER, "Total number of PCIe retries.", None),
     "DCGM_FI_DEV_GPU_UTIL": (GAUGE, "GPU utilization (in %).", lambda r, t: round(r.utilization(t))),
-    "DCGM_FI_DEV_MEM_COPY_UTIL": (GAUGE, "Memory utilization (in %).", lambda r, t: r.utilization(t) // 2),
-    "DCGM_FI_DEV_ENC_UTIL": (GAUGE, "Encoder utilization (in %).", None),
-    "DCGM_FI_DEV_DEC_UTIL": (GAUGE, "Decoder utilization (in %).", None),
     "DCGM_FI_DEV_XID_ERRORS": (GAUGE, "Value of the last XID error encountered.", lambda r, t: int(r.xid(t))),
     "DCGM_FI_DEV_FB_FREE": (
         GAUGE,
@@ -40,20 +33,6 @@ _DEFAULT: Mapping[str, tuple[str, str, Measure | None]] = {
         lambda r, t: max(0.0, r.device.memory - round(r.memory(t)) - _reserved(r)),
     ),
     "DCGM_FI_DEV_FB_USED": (GAUGE, "Framebuffer memory used (in MiB).", lambda r, t: round(r.memory(t))),
-    "DCGM_FI_DEV_FB_RESERVED": (GAUGE, "Framebuffer memory reserved (in MiB).", lambda r, t: _reserved(r)),
-    "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL": (
-        COUNTER,
-        "Total number of NVLink bandwidth counters for all lanes.",
-        lambda r, t: r.joules(t) // 50,
-    ),
-    "DCGM_FI_DEV_VGPU_LICENSE_STATUS": (GAUGE, "vGPU License status", None),
-    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": (
-        COUNTER,
-        "Number of remapped rows for uncorrectable errors",
-        None,
-    ),
-    "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": (COUNTER, "Number of remapped rows for correctable errors", None),
-    "DCGM_FI_DEV_ROW_REMAP_FAILURE": (GAUGE, "Whether remapping of rows has failed", None),
 }
 _PROFILING: Mapping[str, tuple[str, str, Measure | None]] = {
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": (
@@ -66,56 +45,23 @@ _PROFILING: Mapping[str, tuple[str, str, Measure | None]] = {
         "Ratio of cycles the tensor (HMMA) pipe is active.",
         lambda r, t: r.tensor(t) / 100,
     ),
-    "DCGM_FI_PROF_DRAM_ACTIVE": (
-        GAUGE,
-        "Ratio of cycles the device memory interface is active sending or receiving data.",
-        lambda r, t: r.utilization(t) / 200,
-    ),
-    "DCGM_FI_PROF_PCIE_TX_BYTES": (
-        GAUGE,
-        "The rate of data transmitted over the PCIe bus - including both protocol headers and data payloads - in "
-        "bytes per second.",
-        lambda r, t: 2e7 * r.utilization(t),
-    ),
-    "DCGM_FI_PROF_PCIE_RX_BYTES": (
-        GAUGE,
-        "The rate of data received over the PCIe bus - including both protocol headers and data payloads - in bytes "
-        "per second.",
-        lambda r, t: 2e7 * r.utilization(t),
-    ),
 }
-#: What an administrator has to switch on.
-_OPT_IN: Mapping[str, tuple[str, str, Measure | None]] = {
-    "DCGM_FI_DEV_POWER_VIOLATION": (COUNTER, "Throttling duration due to power constraints (in ns).", None),
-    "DCGM_FI_DEV_THERMAL_VIOLATION": (COUNTER, "Throttling duration due to thermal constraints (in ns).", None),
-    "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL": (COUNTER, "Total number of single-bit volatile ECC errors.", None),
-    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": (COUNTER, "Total number of double-bit volatile ECC errors.", None),
-    "DCGM_FI_PROF_SM_ACTIVE": (
-        GAUGE,
-        "The ratio of cycles an SM has at least 1 warp assigned.",
-        lambda r, t: r.utilization(t) / 125,
-    ),
-}
-DESCRIPTIONS: Descriptions = {name: each[:2] for name, each in {**_DEFAULT, **_PROFILING, **_OPT_IN}.items()}
-_NOT_OF_PARTITIONS = frozenset(
-    {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_MEM_COPY_UTIL", "DCGM_FI_DEV_ENC_UTIL", "DCGM_FI_DEV_DEC_UTIL"}
-)
+DESCRIPTIONS: Descriptions = {name: each[:2] for name, each in {**_DEFAULT, **_PROFILING}.items()}
+_NOT_OF_PARTITIONS = "DCGM_FI_DEV_GPU_UTIL"
 _DRIVER = "550.54.15"
 
 
 def samples(readings: Iterable[DeviceReading], options: Mapping[str, str]) -> Iterator[Sample]:
-    """`options`: hostname=Hostname|hostname, profiling, pods, pod_labels, pod_uid, all: true or false."""
+    """`options`: hostname=Hostname|hostname, profiling, pods, pod_labels, pod_uid: true or false."""
     counters = dict(_DEFAULT)
     if options.get("profiling", "true") == "true":
         counters |= _PROFILING
-    if options.get("all") == "true":
-        counters |= _OPT_IN
     for reading in readings:
         if reading.device.vendor != NVIDIA:
             continue
         own = _labels(reading, options)
         for name, (_, _, measure) in counters.items():
-            if not (reading.device.profile and name in _NOT_OF_PARTITIONS):
+            if not (reading.device.profile and name == _NOT_OF_PARTITIONS):
                 yield Sample(name, own, _bound(measure, reading))
 
 

@@ -21,18 +21,13 @@ MEBIBYTE = 1048576
 
 _AMD: Metrics = {
     "gpu_gfx_activity": (GAUGE, "Graphics engine usage percentage (0 - 100)", lambda r, t: r.utilization(t)),
-    "gpu_umc_activity": (GAUGE, "Memory engine usage percentage (0 - 100)", lambda r, t: r.utilization(t) / 2),
     "gpu_junction_temperature": (GAUGE, "Current hotspot temperature in Celsius", lambda r, t: r.temperature(t)),
-    "gpu_memory_temperature": (GAUGE, "Current memory temperature in Celsius", lambda r, t: r.temperature(t) - 4),
     "gpu_package_power": (GAUGE, "Current socket power in Watts", lambda r, t: r.power(t)),
-    "gpu_power_usage": (GAUGE, "power usage in Watts", lambda r, t: r.power(t)),
     "gpu_energy_consumed": (COUNTER, "Accumulated energy consumed by the GPU in uJ", lambda r, t: 1e6 * r.joules(t)),
     "gpu_total_vram": (GAUGE, "Total VRAM available in MB", lambda r, t: r.device.memory),
     "gpu_used_vram": (GAUGE, "Total VRAM memory used in MB", lambda r, t: r.memory(t)),
     "gpu_free_vram": (GAUGE, "Total VRAM memory free in MB", lambda r, t: r.device.memory - r.memory(t)),
-    "gpu_ecc_correct_total": (GAUGE, "Total Correctable error count", lambda r, t: 0.0),
     "gpu_ecc_uncorrect_total": (GAUGE, "Total Uncorrectable error count", lambda r, t: 0.0),
-    "gpu_health": (GAUGE, "Health of the GPU (0 = Unhealthy | 1 = Healthy)", lambda r, t: 1.0),
 }
 _ASCEND: Metrics = {
     "npu_chip_info_utilization": (GAUGE, "the ai core utilization", lambda r, t: r.utilization(t)),
@@ -42,15 +37,6 @@ _ASCEND: Metrics = {
     "npu_chip_info_hbm_total_memory": (GAUGE, "the npu hbm total memory", lambda r, t: r.device.memory),
     "npu_chip_info_health_status": (GAUGE, "the npu health status", lambda r, t: 1.0),
     "npu_chip_info_error_code": (GAUGE, "the npu error code", lambda r, t: 0.0),
-}
-_ASCEND_CONTAINER: Metrics = {
-    "container_npu_utilization": (
-        GAUGE,
-        "npu ai core utilization in container, unit is '%'",
-        lambda r, t: r.utilization(t),
-    ),
-    "container_npu_total_memory": (GAUGE, "npu total memory in container, unit is 'MB'", lambda r, t: r.device.memory),
-    "container_npu_used_memory": (GAUGE, "npu used memory in container, unit is 'MB'", lambda r, t: r.memory(t)),
 }
 _GAUDI: Metrics = {
     "habanalabs_utilization": (GAUGE, "Utilization of the device in percent", lambda r, t: r.utilization(t)),
@@ -63,7 +49,6 @@ _GAUDI: Metrics = {
     "habanalabs_memory_total_bytes": (GAUGE, "Memory of the device", lambda r, t: MEBIBYTE * r.device.memory),
     "habanalabs_power_mW": (GAUGE, "Power draw in milliwatts", lambda r, t: 1000 * r.power(t)),
     "habanalabs_temperature_onchip": (GAUGE, "Temperature of the chip in Celsius", lambda r, t: r.temperature(t)),
-    "habanalabs_energy": (COUNTER, "Energy used", lambda r, t: r.joules(t)),
 }
 _CAMBRICON: Metrics = {
     "mlu_utilization": (GAUGE, "The utilization of MLU, unit is '%'", lambda r, t: r.utilization(t)),
@@ -76,7 +61,6 @@ _CAMBRICON: Metrics = {
         lambda r, t: MEBIBYTE * r.device.memory,
     ),
     "mlu_tensor_util": (GAUGE, "The utilization of tensor cores, unit is '%'", lambda r, t: r.tensor(t)),
-    "mlu_health": (GAUGE, "The health state of MLU", lambda r, t: 1.0),
 }
 _MLU_CONTAINER = "mlu_container"
 _HAMI: Metrics = {
@@ -101,16 +85,8 @@ _HAMI: Metrics = {
         lambda r, t: 0.0 if r.utilization(t) else max(0.0, t - r.since),
     ),
 }
-_HAMI_HOST: Metrics = {
-    "hami_host_gpu_memory_used_bytes": (GAUGE, "GPU device memory usage in bytes", lambda r, t: MEBIBYTE * r.memory(t)),
-    "hami_host_gpu_utilization_ratio": (GAUGE, "GPU core utilization ratio (0-100)", lambda r, t: r.utilization(t)),
-}
 DESCRIPTIONS: Descriptions = {
-    **{
-        name: each[:2]
-        for metrics in (_AMD, _ASCEND, _ASCEND_CONTAINER, _GAUDI, _CAMBRICON, _HAMI, _HAMI_HOST)
-        for name, each in metrics.items()
-    },
+    **{name: each[:2] for metrics in (_AMD, _ASCEND, _GAUDI, _CAMBRICON, _HAMI) for name, each in metrics.items()},
     _MLU_CONTAINER: (GAUGE, "The container that uses the MLU"),
 }
 
@@ -148,9 +124,6 @@ def npu(readings: Iterable[DeviceReading], options: Options) -> Iterator[Sample]
             "vdie_id": device.uuid,
         }
         yield from _samples(_ASCEND, chip | workload, reading)
-        if reading.holders:
-            own = {"npuID": str(device.index), "modelName": device.model, "npuUUID": device.uuid}
-            yield from _samples(_ASCEND_CONTAINER, own | workload, reading)
 
 
 def gaudi(readings: Iterable[DeviceReading], options: Options) -> Iterator[Sample]:
@@ -175,13 +148,6 @@ def hami(readings: Iterable[DeviceReading], options: Options) -> Iterator[Sample
         device = reading.device
         if not device.hami:
             continue
-        host = {
-            "node": device.node,
-            "device_index": str(device.index),
-            "device_uuid": device.uuid,
-            "device_type": f"NVIDIA-{device.model}",
-        }
-        yield from _samples(_HAMI_HOST, host, reading)
         for holder in reading.holders:
             own = _names(holder, ("namespace", "pod", "container"))
             labels = own | {"vdevice_index": "0", "device_uuid": device.uuid}

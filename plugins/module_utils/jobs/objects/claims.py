@@ -12,10 +12,10 @@ import hashlib
 import json
 
 from ... import labels
-from ...device_selectors import DeviceRequest
-from ...manifest.models import JobManifest
+from ...accelerators.device_selectors import DeviceRequest
+from ...kube.api_objects import Object, sparse
+from ...manifest.job_blocks import JobManifest
 from . import metadata
-from .job_objects import Object, sparse
 
 _CLAIM = "accelerators"  # in the pod, whose containers name it
 _REQUEST = "accelerator"  # in the claim

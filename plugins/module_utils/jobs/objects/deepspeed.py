@@ -7,10 +7,10 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from ...manifest.models import Training
+from ...kube.api_objects import Object
+from ...manifest.job_models import Training
 from . import metadata
 from .deepspeed_templates import ZERO2, ZERO3_OFFLOAD
-from .job_objects import Object
 from .pod import Provided
 from .volumes import Volume, config_map_files
 

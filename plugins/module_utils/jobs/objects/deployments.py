@@ -4,18 +4,21 @@
 from __future__ import annotations
 
 from ... import labels
-from ...accelerators import Equipment, ExportedSeries, Profile
-from ...manifest.models import Autoscaling, Compute, Inference
+from ...accelerators.catalog import ExportedSeries, Profile
+from ...accelerators.equipment import Equipment
+from ...kube.api_objects import Object, sparse
+from ...manifest.job_models import Autoscaling, Compute, Inference
 from ...quantity import parse
 from . import metadata
-from .job_objects import Built, Object, sparse
+from .built import Built
 from .pod import Additions, pod_template, probes, startup_seconds
 from .priority import priority_class
 from .service import PORT_NAME, access_service
 
 # Seconds that a request may take: a long answer of a language model may be streamed to its end.
 _LONGEST_REQUEST = {"inference": 110, "compute": 50}
-# A terminating pod still gets requests until every node has updated its routes.
+# A terminating pod still gets requests until every node has updated its routes. The grace period includes the time of
+# preStop (kuberuntime_container.go, killContainer), so the two are added.
 _DRAIN_SECONDS = 10
 # Time to pull the image before the container starts; Kubernetes' own default for the whole deadline.
 _PULL_SECONDS = 600

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from ...accelerators import Equipment
-from ...manifest.models import Training
+from ...accelerators.equipment import Equipment
+from ...kube.api_objects import Object
+from ...manifest.job_models import Training
 from . import metadata
-from .job_objects import Object
 from .launchers import HOSTFILE, RANK, host_of, processes_per_node, rank_table_directory
 from .pod import Provided
 from .volumes import Volume, config_map_files

@@ -26,7 +26,7 @@ _SINCE_1_1 = (
         for path in (
             (*_POD, "automountServiceAccountToken"),
             (*_POD, "securityContext", "seccompProfile"),
-            # All of it: without its only field, an empty one would be left, and start pods anew.
+            # All of it: without its only field, an empty one would be left, and restart pods.
             (*_MAIN, "securityContext"),
         )
     ),

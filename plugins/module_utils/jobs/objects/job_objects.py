@@ -3,35 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from ...accelerators import Equipment, PoolHardware, equipment, software_warnings
+from ...accelerators.equipment import Equipment, equipment, software_warnings
+from ...accelerators.hardware import PoolHardware
+from .built import Built
 
 if TYPE_CHECKING:
-    from ...manifest.models import Compute, Inference, Notebook, Training
-
-Object = dict[str, Any]
-
-
-class Built(NamedTuple):
-    """The Kubernetes objects of one job, as they are applied.
-
-    ``dependents`` are in the order in which they are applied after the workload. ``priority_class`` is cluster-wide
-    and shared by jobs: created when absent, never replaced. ``warnings`` are sentences for the user.
-    ``former_command`` is what versions before 1.1 ran instead of the workload's command, if that alone differs.
-    """
-
-    workload: Object
-    dependents: list[Object]
-    priority_class: Object
-    warnings: list[str]
-    former_command: list[str] | None = None
-
-    @property
-    def objects(self) -> list[Object]:
-        """The job's own objects, the workload first."""
-        return [self.workload, *self.dependents]
+    from ...manifest.job_models import Compute, Inference, Notebook, Training
 
 
 def build(
@@ -70,15 +49,3 @@ def _build(manifest: Training | Inference | Notebook | Compute, namespace: str, 
     from .deployments import build_compute
 
     return build_compute(manifest, namespace, gets)
-
-
-def sparse(fields: Mapping[str, Any]) -> Object:
-    """The fields that are not empty; 0 is not.
-
-    Kubernetes drops empty values when it decodes an object (Go's omitempty): if sent, they would differ at every run.
-    """
-    return {name: value for name, value in fields.items() if not _is_empty(value)}
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or value is False or value in ("", [], {}, ())

@@ -2,7 +2,7 @@
 """The programs that start a command as a group of processes, on each node or, by the first one, on all.
 
 torchrun, deepspeed, accelerate and msrun run on every node. mpirun and ray run on the first one: there the job succeeds
-(successPolicy), and the others wait for what they are told. A JAX process drives all devices of its node itself.
+(successPolicy), and the others wait for its instructions. A JAX process drives all devices of its node itself.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ... import labels
-from ...accelerators import Equipment, UnfitHardware
-from ...manifest.models import Training
-from .job_objects import Object
+from ...accelerators.equipment import Equipment
+from ...accelerators.hardware import UnfitHardware
+from ...kube.api_objects import Object
+from ...manifest.job_models import Training
 from .pod import Provided
 
 # The launcher's own default (deepspeed/launcher/runner.py, DLTS_HOSTFILE).
@@ -146,7 +147,7 @@ def _launched(manifest: Training, group: _Group) -> Launch:
 
 
 def _kept(manifest: Training, group: _Group, begins_with: str) -> Launch:
-    """A command that begins with a launcher. deepspeed is told not to reach the other nodes by ssh."""
+    """A command that begins with a launcher. An option keeps deepspeed from reaching the other nodes by ssh."""
     command, wanted = manifest.environment.command, manifest.distributed.launcher
     program = PurePosixPath(command[0]).name
     if wanted not in (None, begins_with):
@@ -172,7 +173,7 @@ def _default(manifest: Training) -> str:
 
 
 def _says_how(manifest: Training) -> bool:
-    """Whether a field of the manifest chooses the launcher: once it is set, the training is built anew for it."""
+    """Whether a field of the manifest chooses the launcher: setting it rebuilds the training."""
     distributed = manifest.distributed
     return bool({"launcher", "backend"} & distributed.model_fields_set or manifest.environment.framework)
 
@@ -190,13 +191,13 @@ def _alone_warnings(manifest: Training, group: _Group, words: list[str]) -> tupl
         return ()
     default = _default(manifest)
     if manifest.distributed.launcher == "none":
-        remedy = "Remove distributed.launcher none if the program does not start the others itself."
+        hint = "Remove distributed.launcher none if the program does not start the others itself."
     elif default in ("none", "jax"):
         return ()
     else:
-        remedy = f"Set distributed.launcher to {default} for one on each GPU, or none if the program starts the others."
+        hint = f"Set distributed.launcher to {default} for one on each GPU, or none if the program starts the others."
     where = "on each node" if group.nodes > 1 else f"for {group.processes} GPUs"
-    return (f"The command starts one process {where}. {remedy}",)
+    return (f"The command starts one process {where}. {hint}",)
 
 
 # -- what a command is -------------------------------------------------------------------------------------------------
@@ -214,7 +215,7 @@ def _launcher_in(words: list[str]) -> str | None:
 
 
 def _script_in(words: list[str]) -> list[str]:
-    """The script or module of a command of Python, with its arguments; nothing where it is a text (-c)."""
+    """The script or module of a command of Python, with its arguments; nothing where it is a string (-c)."""
     if not words or not _is_python(words[0]):
         return []
     position = 1

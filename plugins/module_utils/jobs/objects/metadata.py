@@ -7,11 +7,12 @@ import json
 from collections.abc import Mapping
 
 from ... import labels
-from ...accelerators import Equipment
-from ...manifest.models import JobManifest, ProgramMetrics, Training
+from ...accelerators.equipment import Equipment
+from ...kube.api_objects import Object, sparse
+from ...manifest.job_blocks import JobManifest, ProgramMetrics
+from ...manifest.job_models import Training
 from ...manifest.secrets import marked_in
 from . import queue, scheduling
-from .job_objects import Object, sparse
 
 
 def object_labels(manifest: JobManifest, namespace: str) -> dict[str, str]:

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from ... import labels
-from ...accelerators import Equipment
-from ...manifest.models import Notebook
+from ...accelerators.equipment import Equipment
+from ...manifest.job_models import Notebook
 from . import metadata
-from .job_objects import Built
+from .built import Built
 from .pod import Additions, accepts_connections, pod_template, probes
 from .priority import priority_class
 from .service import PORT_NAME, access_service
@@ -43,9 +43,4 @@ def build_notebook(manifest: Notebook, namespace: str, equipment: Equipment) -> 
             "template": template,
         },
     }
-    return Built(
-        workload,
-        [access_service(manifest, namespace)],
-        priority_class(manifest.job.priority),
-        warnings,
-    )
+    return Built(workload, [access_service(manifest, namespace)], priority_class(manifest.job.priority), warnings)

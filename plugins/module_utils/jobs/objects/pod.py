@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ... import labels
-from ...accelerators import Equipment
-from ...manifest.models import Environment, EnvVar, JobManifest, Resources, Service
+from ...accelerators.equipment import Equipment
+from ...kube.api_objects import Object, sparse
+from ...manifest.job_blocks import Environment, EnvVar, JobManifest, Resources, Service
+from ...manifest.secrets import marked_in
+from ...redaction import mask_value
 from . import metadata, scheduling, security, volumes
-from .job_objects import Object, sparse
 from .volumes import Volume
 
 Provided = Mapping[str, "str | Object"]
@@ -22,7 +24,7 @@ Provided = Mapping[str, "str | Object"]
 _STARTUP_TIMEOUT = 300
 _STARTUP_PERIOD = 10
 METRICS_PORT = "metrics"
-_TWO_DOLLARS = re.compile(r"(?<!\$)\$\$(?![$(])")  # $$( is a literal $(, and $$$$ is $$: whoever writes them knows.
+_TWO_DOLLARS = re.compile(r"(?<!\$)\$\$(?![$(])")  # $$( is a literal $(, and $$$$ is $$: both are written on purpose.
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,8 @@ def _container(
         {
             "name": labels.MAIN_CONTAINER,
             "image": environment.image,
+            # Explicit, because the default for the tag latest is Always (core/v1/defaults.go, SetDefaults_Container):
+            # a restart would then need the registry.
             "imagePullPolicy": "IfNotPresent",
             "command": environment.command if additions.command is None else additions.command,
             "args": environment.args if additions.args is None else additions.args,
@@ -137,10 +141,20 @@ def _ports(manifest: JobManifest, additions: Additions) -> list[Object]:
 
 def _environment(provided: Provided, given: list[EnvVar]) -> tuple[list[Object], list[str]]:
     """The provided variables, then the user's, which may refer to them as $(NAME) and win over them with a warning."""
-    names = {variable.name for variable in given}
-    unset = [_provided_variable(name, value) for name, value in provided.items() if name not in names]
-    warnings = [f"environment.env sets {name}; the provided value is not used." for name in provided if name in names]
+    own = {variable.name: variable for variable in given}
+    unset = [_provided_variable(name, value) for name, value in provided.items() if name not in own]
+    warnings = [
+        _override_warning(own[name], value)
+        for name, value in provided.items()
+        if name in own and own[name].value != value
+    ]
     return [*unset, *(_given_variable(variable) for variable in given)], warnings
+
+
+def _override_warning(given: EnvVar, provided: str | Object) -> str:
+    own = "" if given.value is None else f" {mask_value(given.name, given.value, marked_in([given]))!r}"
+    other = f" {provided!r}" if isinstance(provided, str) else ""
+    return f"environment.env sets {given.name}: the manifest's value{own} is used, not the provided value{other}."
 
 
 def _dollar_warnings(environment: Environment) -> list[str]:
@@ -175,6 +189,7 @@ def _claims(manifest: JobManifest, equipment: Equipment) -> list[Object]:
 
 def _container_resources(resources: Resources, equipment: Equipment, claimed: list[Object]) -> Object:
     """Requests and limits are the same, so that no node is overcommitted."""
+    # For extended resources, the server requires it (pkg/apis/core/validation, ValidateContainerResourceRequirements).
     gpus = {resource: str(amount) for resource, amount in equipment.amounts.items()}
     amounts = {"cpu": resources.cpu, "memory": resources.memory, **gpus}
     claims = {"claims": [{"name": claim["name"]} for claim in claimed]} if claimed else {}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...kube.api_objects import Object
 from ...labels import MAIN_CONTAINER
-from .job_objects import Object
 
 BASELINE, RESTRICTED = "baseline", "restricted"
 

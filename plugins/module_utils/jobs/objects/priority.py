@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ...kube.api_objects import Object, sparse
 from ...labels import FIELD_MANAGER, MANAGED_BY, is_managed, priority_class_name
-from .job_objects import Object, sparse
 
 
 class _Class(NamedTuple):
@@ -16,7 +16,7 @@ class _Class(NamedTuple):
     preemption_policy: str | None = None  # None is the default: preempt pods with a lower priority
 
 
-_CLASSES = {
+_CLASSES = {  # at most 1,000,000,000 (pkg/apis/scheduling/types.go, HighestUserDefinablePriority)
     "high": _Class(1_000_000, "Jobs with priority high are scheduled first and preempt jobs with a lower one."),
     "medium": _Class(500_000, "Jobs with priority medium, the default."),
     "low": _Class(100, "Jobs with priority low are scheduled last and preempt no others.", "Never"),
@@ -26,7 +26,8 @@ _PREEMPTS = "PreemptLowerPriority"  # the server's default (pkg/apis/scheduling/
 
 
 def priority_class(priority: str) -> Object:
-    """The PriorityClass of ``high``, ``medium`` or ``low``. Its value cannot change once it exists."""
+    """The PriorityClass of ``high``, ``medium`` or ``low``."""
+    # Value and preemptionPolicy are immutable (pkg/apis/scheduling/validation): to correct a class, it is recreated.
     chosen = _CLASSES[priority]
     fields: dict[str, Any] = {
         "apiVersion": "scheduling.k8s.io/v1",

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...labels import KUEUE_QUEUE
-from ...manifest.models import Queue
+from ...manifest.job_blocks import Queue
 
 _VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 _VOLCANO_GANG = "scheduling.volcano.sh/group-min-member"
@@ -80,14 +80,3 @@ def _volcano_topology(level: TopologyLevel) -> dict[str, str]:
 def scheduler(queue: Queue) -> str | None:
     """The scheduler that places the pods; None is the default."""
     return _SCHEDULERS.get(queue.backend)
-
-
-def gang_warnings(queue: Queue, pods_together: int) -> list[str]:
-    """kube-scheduler places pod by pod: two trainings can each hold half of the nodes that both need."""
-    if pods_together == 1 or queue.backend != "none":
-        return []
-    return [
-        f"The {pods_together} nodes of this training are allocated one by one. Two such trainings can block each "
-        f"other, each with a part of the nodes that both need. A queue (queue.backend kueue, volcano or kai) allocates "
-        f"all nodes of a training at once. An administrator gives a pool one with queue: kueue in its manifest."
-    ]

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from ... import labels
-from ...accelerators import Equipment, PoolHardware, UnfitHardware
-from ...manifest.models import JobManifest, Notebook, Resources, Training
+from ...accelerators.equipment import Equipment
+from ...accelerators.hardware import PoolHardware, UnfitHardware
+from ...kube.api_objects import Object, sparse
+from ...manifest.job_blocks import JobManifest, Resources
+from ...manifest.job_models import Notebook, Training
 from . import queue
-from .job_objects import Object, sparse
 
 
 def placement(manifest: JobManifest, equipment: Equipment) -> Object:
@@ -110,5 +112,6 @@ def _wanted_placement(manifest: JobManifest) -> str | None:
 
 def _tolerations(equipment: Equipment) -> list[Object]:
     """GPU nodes commonly have a taint of their resource's name, which keeps other pods away."""
+    # The admission plugin ExtendedResourceToleration adds the same, but is off by default and does not see claims.
     keys = equipment.profile.taints if equipment.requests else ()
     return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]

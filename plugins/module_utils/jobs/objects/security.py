@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-from ...manifest.models import Environment, Resources
-from .job_objects import Object, sparse
+from ...kube.api_objects import Object, sparse
+from ...manifest.job_blocks import Environment, Resources
 
 LOCK_MEMORY = "IPC_LOCK"
 
 
 def pod_fields(environment: Environment) -> Object:
     """The fields of a pod spec: no token of a service account, the runtime's filter of system calls, and the user."""
+    # Without a profile, containers run unconfined unless the kubelet has seccompDefault (kuberuntime/helpers.go).
     account, run_as = environment.service_account, environment.run_as
     user = sparse({"runAsUser": run_as.user, "runAsGroup": run_as.group, "fsGroup": run_as.fs_group}) if run_as else {}
-    # Not of every file of a large volume at every start.
+    # By default, the kubelet changes the group of every file of a volume whenever a pod starts: minutes for a dataset.
     policy = {"fsGroupChangePolicy": "OnRootMismatch"} if "fsGroup" in user else {}
     return {
         **({"serviceAccountName": account} if account else {}),

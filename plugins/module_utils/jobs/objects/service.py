@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from ... import labels
-from ...manifest.models import Compute, Inference, Notebook, Training
+from ...kube.api_objects import Object
+from ...manifest.job_models import Compute, Inference, Notebook, Training
 from . import metadata
-from .job_objects import Object
 
 PORT_NAME = "http"
 
@@ -33,7 +33,7 @@ def rendezvous_service(manifest: Training, namespace: str) -> Object:
         namespace,
         {
             "clusterIP": "None",
-            "publishNotReadyAddresses": True,
+            "publishNotReadyAddresses": True,  # Ranks meet while they start: none is ready before.
             "ports": [{"name": "rdzv", "port": port, "targetPort": port, "protocol": "TCP"}],
         },
     )

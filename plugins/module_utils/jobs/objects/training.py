@@ -6,15 +6,16 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from ... import labels
-from ...accelerators import Equipment
-from ...manifest.models import Training
-from . import deepspeed, distributed, metadata, queue, service, volumes
-from .job_objects import Built, Object
+from ...accelerators.equipment import Equipment
+from ...kube.api_objects import Object
+from ...manifest.job_models import Training
+from . import deepspeed, distributed, metadata, service, volumes
+from .built import Built
 from .launchers import launch
 from .pod import Additions, Provided, pod_template
 from .priority import priority_class
 
-_RETRIES_PER_NODE = 3  # A crash of one rank fails them all.
+_RETRIES_PER_NODE = 3  # backoffLimit counts the pods of all indexes, and a crash of one rank fails them all.
 _KEEP_FINISHED_SECONDS = 86_400
 _CHECKPOINT_SECONDS = 300  # From SIGTERM (pause, preemption, drain) until the training is killed.
 # The others wait for what the first one tells them, and are deleted once it has succeeded.
@@ -73,12 +74,12 @@ def build_training(manifest: Training, namespace: str, equipment: Equipment) -> 
         dependents=dependents,
         priority_class=priority_class(manifest.job.priority),
         former_command=started.former and deepspeed.use_templates(manifest, started.former).words,
-        warnings=[*queue.gang_warnings(manifest.queue, nodes), *started.warnings, *config.warnings, *overrides],
+        warnings=[*started.warnings, *config.warnings, *overrides],
     )
 
 
 def _indexed(nodes: int) -> Object:
-    """Each pod gets an index, which is its rank, and a stable host name."""
+    """Each pod gets an index, which is its rank, and a stable host name, ``<job>-<index>`` (job_controller.go)."""
     if nodes == 1:
         return {}
     return {"completionMode": "Indexed", "completions": nodes, "parallelism": nodes}
@@ -88,6 +89,7 @@ def _failure_handling(nodes: int) -> Object:
     """Retry crashes, but not commands that cannot work. Preemption and drains do not count as retries.
 
     A podFailurePolicy needs restartPolicy Never and podReplacementPolicy Failed (pkg/apis/batch/validation).
+    Preemption, evictions, taints and the kubelet set DisruptionTarget (core/v1/types.go, PodReason*).
     """
     return {
         "backoffLimit": _RETRIES_PER_NODE * nodes,
@@ -113,7 +115,7 @@ def _failure_handling(nodes: int) -> Object:
 def _pod_fields(manifest: Training, several: bool) -> Object:
     fields: Object = {"restartPolicy": "Never", "terminationGracePeriodSeconds": _CHECKPOINT_SECONDS}
     if several:
-        fields["subdomain"] = labels.service_name(manifest.job.name)
+        fields["subdomain"] = labels.service_name(manifest.job.name)  # for DNS names (core/v1/types.go)
     return fields
 
 

@@ -8,10 +8,10 @@ import posixpath
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ...kube.api_objects import Object, sparse
 from ...manifest.host_paths import normal_path
-from ...manifest.models import Resources, Storage, Workdir
+from ...manifest.job_blocks import Resources, Storage, Workdir
 from ...quantity import canonical, parse
-from .job_objects import Object, sparse
 
 SHM_PATH = "/dev/shm"
 
@@ -54,6 +54,7 @@ def workdirs(storage: Storage) -> list[Volume]:
 
 def shared_memory(size: str) -> Volume:
     """/dev/shm of that size instead of the runtime's 64 MiB. It counts towards the memory limit."""
+    # Without sizeLimit, it could take all of that (pkg/volume/emptydir, calculateEmptyDirMemorySize).
     return Volume("dshm", {"emptyDir": {"medium": "Memory", "sizeLimit": size}}, SHM_PATH)
 
 

@@ -11,20 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catalog import (
     Catalog,
-    PoolHardware,
     ProfileError,
-    UnfitHardware,
     built_in_catalog,
     catalog,
-    equipment,
-    use_catalog,
     whole_devices,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.current import use_catalog
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.equipment import equipment
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware, UnfitHardware
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import node_row, slim_node, slim_pod
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.shortage import shortage_of
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_rows import job_row
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs.job_rows import job_row
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.transitions import LiveJob, pause
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import (
@@ -96,7 +95,7 @@ def test_the_module_is_that_of_the_files() -> None:
 def test_importing_the_profiles_imports_no_library() -> None:
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]);"
-        "from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import catalog; catalog();"
+        "from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catalog import catalog; catalog();"
         "print([name for name in ('yaml', 'pydantic', 'urllib3') if name in sys.modules])"
     )
     collections = str(ROOT / ".cache" / "collections")

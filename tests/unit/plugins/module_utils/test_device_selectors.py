@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.device_selectors import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.device_selectors import (
     AT_LEAST,
     DRIVER,
     EQUALS,

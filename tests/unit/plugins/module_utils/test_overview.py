@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.overview import with_restarts
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.overview import with_restarts
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=timezone.utc)
 JOB = {"name": "a", "namespace": "team", "kind": "training"}

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import shlex
-
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import missing_permission
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import cluster_roles
 
 ROBOT = "system:serviceaccount:gpuctl-system:robot"
 
@@ -73,24 +70,24 @@ def test_what_no_level_has(attempt: tuple[str, ...], what: str) -> None:
     assert sentences(*attempt) == f"Missing permission: {what}. No level of gpuctl_rbac has it"
 
 
+RBAC = 'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "kind=user'
+
+
 @pytest.mark.parametrize(
-    ("place", "command"),
+    ("user", "named"),
     [
-        (TEAM, "kubectl create rolebinding --namespace=team-a NAME --clusterrole=gpuctl-submit"),
-        (CLUSTER, "kubectl create clusterrolebinding NAME --clusterrole=gpuctl-administer"),
+        ("ann", "ann"),
+        ("CN=Ann Lee", "'CN=Ann Lee'"),
+        ("ann; rm -rf /", "USER"),
+        ("system:anonymous", "USER"),
     ],
 )
-def test_people_get_the_role_because_levels_are_for_service_accounts(place: str, command: str) -> None:
-    attempt = ("create", "jobs", "batch") if place == TEAM else ("patch", "nodes", "")
-    text = sentences(*attempt, place, user="ann; rm -rf /")
-    assert text.endswith(f"An administrator grants it with: {command} --user='ann; rm -rf /'")
-    assert shlex.split(text)[-1] == "--user=ann; rm -rf /"
-
-
-def test_the_roles_that_commands_name_exist() -> None:
-    named = {role["metadata"]["name"] for role in cluster_roles("administer")}
-    text = sentences("create", "serviceaccounts", "", TEAM, user="ann")
-    assert text.partition("--clusterrole=")[2].split()[0] in named
+def test_people_get_the_level_too(user: str, named: str) -> None:
+    text = sentences("create", "jobs", "batch", TEAM, user=user)
+    options = f'name={named} level=submit namespaces=team-a append=true"'
+    assert text.endswith(f"An administrator grants it with: {RBAC} {options}")
+    in_cluster = sentences("patch", "nodes", "", CLUSTER, user=user)
+    assert in_cluster.endswith(f'{RBAC} name={named} level=administer append=true"')
 
 
 @pytest.mark.parametrize(

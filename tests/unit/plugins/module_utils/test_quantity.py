@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils import quantity
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import catalog
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catalog import catalog
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quantity import QuantityError, parse
 
 TABLE = yaml.safe_load(Path(__file__).with_name("quantities.yaml").read_text(encoding="utf-8"))

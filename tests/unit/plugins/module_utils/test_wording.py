@@ -21,6 +21,9 @@ NAMES = {
     "state=paused": "the playbook pause",
     "gpuctl_pool": "the playbook provision",
     "gpuctl_quota": "the playbook provision",
+    "gpuctl_workspace ": "ansible-playbook runwhere.gpuctl.workspace",
+    "gpuctl_workspace.namespace=": "-e gpuctl_namespace={}",
+    "gpuctl_workspace.claim.name=": "-e gpuctl_claim={}",
 }
 
 CASES = {
@@ -38,6 +41,11 @@ CASES = {
         "Not found. M(gpuctl_pool) lists them. O(takeover) is a name.",
         "Not found. gpuctl_pool lists them. takeover is a name.",
         "Not found. The playbook provision lists them. gpuctl_takeover is a name.",
+    ),
+    "a command": (
+        "Create it with M(gpuctl_workspace namespace=a claim.name=data), or not.",
+        "Create it with gpuctl_workspace (namespace=a, claim.name=data), or not.",
+        "Create it with ansible-playbook runwhere.gpuctl.workspace -e gpuctl_namespace=a -e gpuctl_claim=data, or not.",
     ),
     "what others wrote": ("O(n log n), NO(takeover)", "O(n log n), NO(takeover)", "O(n log n), NO(takeover)"),
 }

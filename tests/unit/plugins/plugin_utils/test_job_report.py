@@ -6,13 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.idle_report import idle_screen, is_idle_report
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import (
-    description_page,
-    description_screen,
-    is_description,
-    shown_value,
-)
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import html_page
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.idle_report import idle_report
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import description_report, shown_value
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen import View, screen_lines
 
 JOB = {
     "name": "sft",
@@ -56,8 +53,7 @@ CURVES = {
 
 def screen(curves: dict[str, Any], width: int = 100, jobs: Any = (JOB,)) -> list[str]:
     found = {"results": list(jobs), "curves": curves}
-    assert is_description(found)
-    return description_screen(found, width, everything=False, paint=lambda key, cell: cell)
+    return screen_lines(description_report(found), View(width))
 
 
 def test_a_screen_has_the_job_its_pods_events_and_curves() -> None:
@@ -86,13 +82,13 @@ def test_events_that_say_the_same_of_several_pods_are_one() -> None:
     events = [{**said, "object": f"Pod/sft-{number}", "age": f"{6 - number}m"} for number in range(6)]
     events.insert(3, {"reason": "Slow", "message": "slow", "count": 1, "object": "Pod/sft-0", "age": "4m"})
     found = {"results": [{**JOB, "events": events}], "curves": {}}
-    lines = description_screen(found, 100, everything=False, paint=lambda key, cell: cell)
+    lines = screen_lines(description_report(found), View(100))
     start = next(number for number, line in enumerate(lines) if line.startswith("LAST"))
     assert [line.split(maxsplit=3) for line in lines[start + 1 : start + 3]] == [
         ["4m", "1", "Slow", "Pod/sft-0             slow"],
         ["1m", "12", "FailedScheduling", "Pod/sft-0 and 5 more  0/4 nodes are available."],
     ]
-    assert description_page(found).count("0/4 nodes are available.") == 1
+    assert html_page(description_report(found)).count("0/4 nodes are available.") == 1
 
 
 @pytest.mark.parametrize("width", [50, 60, 80])
@@ -107,11 +103,11 @@ def test_what_there_is_not() -> None:
 
 
 def test_a_page_has_curves_with_words_and_no_markup_from_the_cluster() -> None:
-    text = description_page({"results": [JOB], "curves": CURVES})
+    text = html_page(description_report({"results": [JOB], "curves": CURVES}))
     assert "50 % on average, 100 % at most, 100 % at the end" in text
     assert "&lt;b&gt;slow&lt;/b&gt;" in text
     assert "<b>slow" not in text
-    assert "No metrics: none." in description_page({"results": [JOB], "curves": {"msg": "none."}})
+    assert "No metrics: none." in html_page(description_report({"results": [JOB], "curves": {"msg": "none."}}))
 
 
 @pytest.mark.parametrize(
@@ -137,31 +133,30 @@ def test_a_screen_of_idle_jobs() -> None:
     }  # fmt: skip
     busy = {**row, "name": "sft", "idle": False, "action": "none"}
     found = {"results": [row, busy], "msg": "1 idle job with 1 accelerator, 1 warned of"}
-    assert is_idle_report(found)
-    assert idle_screen(found, 120, everything=False) == [
+    assert screen_lines(idle_report(found), View(120)) == [
         "NAME  NAMESPACE  KIND      GPUS  HELD SINCE (UTC)  IDLE  ACTION  WHY",
         "lab   team-a     notebook     1  2026-01-31 08:00  yes   warned  at most 0 % utilization",
         "",
         "1 idle job with 1 accelerator, 1 warned of. 1 job left alone. Add -e gpuctl_all=true to list all.",
     ]
-    assert len(idle_screen(found, 120, everything=True)) == 5
-    assert idle_screen(found, 60, everything=True)[:5] == [
+    assert len(screen_lines(idle_report(found), View(120, True))) == 5
+    assert screen_lines(idle_report(found), View(60, True))[:5] == [
         "NAME  NAMESPACE  KIND      GPUS  IDLE  ACTION",
         "lab   team-a     notebook     1  yes   warned",
         "sft   team-a     notebook     1  no    -",
         "",
         "team-a/lab, team-a/sft: at most 0 % utilization.",
     ]
-    none = idle_screen({"results": [busy], "msg": "no idle jobs"}, 120, everything=False)
+    none = screen_lines(idle_report({"results": [busy], "msg": "no idle jobs"}), View(120))
     assert none == ["No idle jobs. 1 job left alone. Add -e gpuctl_all=true to list all."]
-    assert not is_idle_report({"results": [], "msg": "no idle jobs"})
+    assert screen_lines(idle_report({"results": [], "msg": "no idle jobs"}), View(120)) == ["No idle jobs."]
 
 
 def test_idle_jobs_that_are_not_listed_are_not_called_left_alone() -> None:
     row = {"name": "a", "namespace": "ml", "kind": "training", "devices": 1, "held_since": None, "idle": True}
     idle = [{**row, "reason": "at most 0 %", "action": "none", "error": None}] * 23
     busy = {**idle[0], "idle": False}
-    lines = idle_screen({"results": [*idle, busy], "msg": "23 idle jobs"}, 120, everything=False)
+    lines = screen_lines(idle_report({"results": [*idle, busy], "msg": "23 idle jobs"}), View(120))
     assert "… and 3 more jobs. Add -e gpuctl_all=true to list all." in lines
     assert lines[-1] == "23 idle jobs. 1 job left alone."
 

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.plan_report import (
-    is_plan,
-    plan_page,
-    plan_screen,
-)
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import result_json
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import html_page
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.plan_report import plan_report
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen import View, screen_lines
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.reports import report_of, result_json
 
 SCREEN = Path(__file__).with_name("screens") / "plan.txt"
 RESULT = Path(__file__).parents[2] / "fixtures" / "plan.json"
@@ -34,7 +32,11 @@ def result() -> dict[str, Any]:
 
 
 def lines(result: dict[str, Any], *, everything: bool = False) -> list[str]:
-    return plan_screen(result, 80, everything=everything, paint=lambda key, cell: cell)
+    return screen_lines(plan_report(result), View(80, everything))
+
+
+def plan_page(result: dict[str, Any]) -> str:
+    return html_page(plan_report(result))
 
 
 def test_the_screen_is_as_it_was(result: dict[str, Any]) -> None:
@@ -86,7 +88,7 @@ def test_nothing_to_change() -> None:
 
 
 def test_the_data_can_be_applied_again(result: dict[str, Any]) -> None:
-    assert is_plan(result)
+    assert report_of(result) is not None
     assert json.loads(result_json({**result, "changed": False, "diff": [1], "failed": False})) == result
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_rows import odd_job_row
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs.job_rows import odd_job_row
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.overview import with_restarts
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.shapes import OddObject
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.overview import with_restarts
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     Room,
@@ -206,6 +206,36 @@ def test_more_rows_than_fit_may_lack_an_action() -> None:
     assert changes_screen(rows, None, 80, everything=False, paint=plain)[-1].startswith("… and 24 more: 24 other.")
 
 
+LONG_SCHEDULER = "The scheduler says: " + ", ".join(
+    f"{n} node(s) had untolerated taint {{pool-{n}: }}" for n in range(20)
+)
+LONG_CAUSE = "pod sft-x7k2p cannot be scheduled: " + "it needs 8 GPUs on one node of a pool of that type; " * 8
+HINT = "Wait for other jobs to finish, or delete one."
+
+
+@pytest.mark.parametrize(
+    ("reason", "most"),
+    [
+        (f"pod sft-x7k2p cannot be scheduled: no GPU is free. {HINT} {LONG_SCHEDULER}.", 5),
+        (f"{LONG_CAUSE}. {HINT} {LONG_SCHEDULER}.", 9),
+        (f"admission webhook denied the request: {'no such volume; ' * 200}. {HINT}", 17),
+    ],
+    ids=["long words of the scheduler", "a long cause", "a long answer of the server"],
+)
+def test_a_hint_is_never_cut(reason: str, most: int) -> None:
+    for lines in (
+        status_screen(status([job(1, status="Pending", reason=reason)]), 80, everything=False, paint=plain),
+        changes_screen([change(1, error=reason)], None, 80, everything=False, paint=plain),
+    ):
+        block = lines[next(n for n, line in enumerate(lines) if "/train-1" in line) :]
+        assert HINT in " ".join(line.strip() for line in block)
+        assert len(block) <= most
+        assert max(map(text_width, lines)) <= 80
+    everything = status_screen(status([job(1, status="Pending", reason=reason)]), 80, everything=True, paint=plain)
+    assert reason.split()[-1] in everything[-1]
+    assert "…" not in "".join(everything)
+
+
 def test_what_an_account_may_not_read_is_not_known() -> None:
     lines = status_screen(SCREENS_OF_STATUS["status-level-submit"], 80, everything=True, paint=plain)
     assert [line.split()[2:6] for line in lines if line.startswith("training-pool ")] == [["32", "?", "?", "4"]]
@@ -244,6 +274,37 @@ def test_of_many_pools_those_are_shown_that_need_a_person_or_have_room() -> None
     assert shown == ["faulty", "lost", "room-11", "room-10", "room-9", "room-8"]
 
 
+SERVICE = job(
+    2,
+    name="qwen2-7b-llamafactory-service",
+    status="Partially Running",
+    restarts=2,
+    access_urls=["http://192.168.0.2:30087"],
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "below"),
+    [
+        ("service", "http://10.0.0.2:30087", False),
+        ("service", "http://a1b2c3d4e5f6-1234567890.eu-central-1.elb.amazonaws.com:8000", True),
+        (SERVICE["name"], "http://10.0.0.2:30087", True),
+    ],
+    ids=["in its column", "below the table", "below the table instead of a name that is cut"],
+)
+def test_names_and_urls_are_kept_on_a_narrow_terminal(name: str, url: str, below: bool) -> None:
+    lines = jobs_block([{**SERVICE, "name": name, "access_urls": [url]}, job(1)], 80, room=Room(), paint=plain)
+    assert max(map(text_width, lines)) <= 80
+    assert lines[1].endswith("URL") != below
+    assert [line.split()[-1] for line in lines if "http" in line] == [url]
+    assert name in [line.partition(" ")[0] for line in lines]
+
+
+def test_the_age_is_that_of_the_job() -> None:
+    lines = jobs_block([job(1, age="4h", running_for="3m")], 80, room=None, paint=plain)
+    assert dict(zip(lines[1].split(), lines[2].split(), strict=True))["AGE"] == "4h"
+
+
 def test_all_jobs_on_request() -> None:
     lines = status_screen(SCREENS_OF_STATUS["status-510"], 200, everything=True, paint=plain)
     assert {f"train-{number}" for number in range(510)} <= {line.split()[0] for line in lines if line}
@@ -258,6 +319,12 @@ def change(number: int, **fields: Any) -> Row:
         "status": "Pending",
     }
     return {**row, "reason": None, "error": None, "access_urls": [], **fields}
+
+
+def fit(name: str, verdict: str, reason: str, hint: str | None = None, **fields: Any) -> dict[str, Any]:
+    """A job as gpuctl_fit_info returns it."""
+    base = {"name": name, "namespace": "team-a", "verdict": verdict, "reason": reason, "hint": hint}
+    return {**base, "pods_wanted": 1, "gpu": 8, "runs_at": None, **fields}
 
 
 FAILED = [
@@ -293,6 +360,59 @@ def test_changes(name: str) -> None:
     assert lines == kept(name, lines)
     assert max(map(text_width, lines)) <= 80
     assert len(lines) <= 20
+
+
+def predicted(number: int, verdict: str, reason: str, **fields: Any) -> Row:
+    """A job that check mode would create."""
+    own = change(number, **{"status": None, "pods_wanted": 1, "gpu": 8, **fields})
+    return {**own, "fit": fit(own["name"], verdict, reason)}
+
+
+def test_check_mode_has_one_table_with_each_reason_once() -> None:
+    full = "Quota teams-team-a has too little nvidia.com/gpu."
+    rows = [
+        predicted(0, "now", "It runs now: on gpu-1."),
+        *(predicted(number, "after_quota", full, sweep="lr") for number in (1, 2, 3)),
+        predicted(4, "after_quota", full, pods_wanted=4),
+        predicted(5, "never", "It needs 8 GPUs on one node, but the largest node has 4."),
+        change(6, action="unchanged", status="Running", pods_wanted=2, gpu=1),
+    ]
+    lines = changes_screen(rows, "7 jobs: 6 create, 1 unchanged", 80, everything=False, paint=plain, predicts=True)
+    assert lines == kept("submit-check", lines)
+    (title,) = [line.split() for line in lines if "NAME" in line]
+    assert title == ["NAME", "NAMESPACE", "KIND", "GPUS", "ACTION", "RUNS"]
+    assert [line.split()[0] for line in lines[1:6]] == ["train-5", "lr", "train-4", "train-0", "train-6"]
+    assert "\n".join(lines).count("too little nvidia.com/gpu") == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["x"], "To run, it preempts job team-b/x, which has a lower priority and starts again once there is room."),
+        (
+            ["x", "y"],
+            "To run, it preempts jobs team-b/x and team-b/y, which have a lower priority and start again once ",
+        ),
+    ],
+)
+def test_a_report_names_the_jobs_that_are_preempted(names: list[str], text: str) -> None:
+    row = predicted(0, "after_preemption", "It runs once it has preempted others.", action="create")
+    row["fit"]["preempts"] = [{"namespace": "team-b", "name": name} for name in names]
+    lines = changes_screen([row], "1 job: 1 create", 80, everything=False, paint=plain)
+    assert lines[0].split() == ["NAME", "NAMESPACE", "KIND", "ACTION", "STATUS"][: len(lines[0].split())]
+    assert f"team-a/train-0: {text}" in " ".join(line.strip() for line in lines)
+
+
+def test_a_sweep_of_several_states_says_how_many_are_in_each() -> None:
+    rows = [change(1, sweep="lr"), change(2, sweep="lr"), change(3, sweep="lr", action="unchanged", status="Running")]
+    lines = changes_screen(rows, None, 80, everything=False, paint=plain)
+    assert lines[1].split("  ")[-2:] == ["2 create, 1 unchanged", "2 Pending, 1 Running"]
+
+
+def test_the_jobs_of_a_sweep_that_are_deleted_are_named() -> None:
+    rows = [change(number, sweep="lr", action="delete", status=None) for number in (1, 2)]
+    lines = changes_screen(rows, None, 80, everything=False, paint=plain)
+    assert [line.split()[0] for line in lines[1:]] == ["train-1", "train-2"]
 
 
 def test_what_is_in_no_namespace_may_fail() -> None:
@@ -373,12 +493,6 @@ def test_next_commands_are_complete() -> None:
 )
 def test_wrapped(text: str, expected: list[str]) -> None:
     assert wrapped(text, 10, indent="  ") == expected
-
-
-def fit(name: str, verdict: str, reason: str, hint: str | None = None, **fields: Any) -> dict[str, Any]:
-    """A job as gpuctl_fit_info returns it."""
-    base = {"name": name, "namespace": "team-a", "verdict": verdict, "reason": reason, "hint": hint}
-    return {**base, "pods_wanted": 1, "gpu": 8, "runs_at": None, **fields}
 
 
 def test_fit() -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report import (
-    is_recorded,
-    recorded_screen,
-    usage_page,
-    usage_screen,
-)
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.history_report import recorded_report
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import html_page
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report import Report
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen import View, screen_lines
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report import usage_report
 
 FIGURES: dict[str, Any] = {
     "gpu_hours": 8.0,
@@ -49,15 +48,19 @@ USAGE: dict[str, Any] = {
 }
 
 
+def shown(report: Report, width: int) -> list[str]:
+    return screen_lines(report, View(width))
+
+
 def test_shared_memory_is_in_gibibytes() -> None:
-    assert usage_screen(USAGE, 120, everything=False)[2:4] == [
+    assert shown(usage_report(USAGE), 120)[2:4] == [
         "TEAM    GPU h  nvidia.com/gpumem GiB·h  1g.10gb h  BUSY h  IDLE h  QUEUED h  JOBS",
         "team-a    8.0                      2.0        1.0     6.0     3.0       0.5     3",
     ]
 
 
 def test_on_a_narrow_screen_the_parts_have_a_table_of_their_own() -> None:
-    assert usage_screen(USAGE, 60, everything=False)[2:] == [
+    assert shown(usage_report(USAGE), 60)[2:] == [
         "TEAM    GPU h  BUSY h  IDLE h  QUEUED h  JOBS",
         "team-a    8.0     6.0     3.0       0.5     3",
         "TOTAL     8.0     6.0     3.0       0.5     3",
@@ -71,7 +74,7 @@ def test_on_a_narrow_screen_the_parts_have_a_table_of_their_own() -> None:
 
 
 def test_the_page_has_the_parts_last() -> None:
-    page = usage_page(USAGE)
+    page = html_page(usage_report(USAGE))
     assert page.index("Queued") < page.index("nvidia.com/gpumem") < page.index("1g.10gb")
     assert "GiB·h" in page
 
@@ -79,13 +82,12 @@ def test_the_page_has_the_parts_last() -> None:
 def test_what_was_recorded() -> None:
     row = {"namespace": "team-a", "runs": 17, "new_runs": 2, "new_ends": 1, "removed_runs": 0, "error": None}
     result = {"results": [row], "msg": "1 namespace: 2 new runs, 1 new end"}
-    assert is_recorded(result)
-    assert recorded_screen(result, 80) == [
+    assert shown(recorded_report(result), 80) == [
         "NAMESPACE  RUNS  NEW  ENDED  REMOVED",
         "team-a       17    2      1        0",
         "",
         "1 namespace: 2 new runs, 1 new end",
     ]
     refused = {"results": [{**row, "error": f"configmaps is {'very ' * 20}forbidden"}], "msg": "1 namespace"}
-    assert [len(line) <= 80 for line in recorded_screen(refused, 80)] == [True] * 7
-    assert recorded_screen(refused, 80)[3].startswith("team-a: configmaps is very")
+    assert [len(line) <= 80 for line in shown(recorded_report(refused), 80)] == [True] * 7
+    assert shown(recorded_report(refused), 80)[3].startswith("team-a: configmaps is very")

@@ -55,7 +55,7 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         ["Missing variable: gpuctl_name. Add -e gpuctl_name=sft."],
     ),
     "several are missing": (
-        "notebook_copy",
+        "copy",
         {"gpuctl_name": "lab"},
         [
             "Missing variables: gpuctl_local, gpuctl_remote. "

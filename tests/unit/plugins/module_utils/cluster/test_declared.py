@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware, catalog
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catalog import catalog
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import declared_in
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import (
     Declaration,
     declarations_in,
-    declared_in,
     pool_config_map,
 )
 

@@ -14,7 +14,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.devices im
     inventory_of,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, PodUse, slim_node, slim_pod
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import Surroundings, reason_for
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import ClusterView, reason_for
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import CLAIMED_DEVICES
 
 Object = dict[str, Any]
@@ -361,14 +361,14 @@ REASONS: dict[str, tuple[Object, list[Object], str]] = {
             "available: 2 Preemption is not helpful for scheduling."
         ),
         [],
-        "pod x-1 cannot be scheduled: 0/2 nodes are available: 2 cannot allocate all claims.",
+        "pod x-1 cannot be scheduled. The scheduler says: 0/2 nodes are available: 2 cannot allocate all claims.",
     ),
 }
 
 
 @pytest.mark.parametrize(("waits", "events", "sentence"), REASONS.values(), ids=REASONS)
 def test_why_a_job_gets_no_devices(waits: Object, events: list[Object], sentence: str):
-    assert reason_for(JOB, [waits], events, Surroundings([node("n1")])) == sentence
+    assert reason_for(JOB, [waits], events, ClusterView([node("n1")])) == sentence
 
 
 def test_a_resource_that_stands_for_a_class():

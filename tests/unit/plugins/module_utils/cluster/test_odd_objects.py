@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.inventory.gpuctl import host_variables
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import slim_node
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow import follow_log
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job_info
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.follow import follow_log
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs import job_info
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes import node_info
@@ -25,9 +25,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info im
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools import pool_info
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas import quota_info
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import DELETED, READY
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import DELETED, READY, WaitTarget
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.job_wait import wait_for_jobs
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.loop import WaitTarget
 
 from .live_objects import LABELS, node, pod, unscheduled, with_container, workload
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.read import read_queued
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.read_reasons import read_queued
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import slim_node
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pending_reason import PendingReason
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import (
-    PendingReason,
-    Surroundings,
+    ClusterView,
     pending_reasons,
     quota_refusal,
     reason_for,
@@ -118,8 +118,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload(),
         [waiting("CreateContainerConfigError", 'secret "hub" not found')],
         [],
-        'the container of pod x-1 cannot start: secret "hub" not found. Create it with kubectl create secret generic '
-        "hub --namespace ml --from-file=FILE, or correct environment.env.",
+        'the container of pod x-1 cannot start: secret "hub" not found. Keep the value in Secret '
+        "gpuctl-tokens with M(gpuctl_workspace namespace=ml tokens=NAME), and refer to that Secret in environment.env.",
     ),
     "a container that cannot be made": (
         workload(),
@@ -203,8 +203,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         "image reg/ml:v1 of pod x-1 cannot be pulled: unauthorized. Secret hub of environment.imagePullSecret not "
-        "found. Create it with kubectl create secret docker-registry hub --namespace ml --docker-server=HOST "
-        "--docker-username=USER --docker-password=PASSWORD.",
+        "found. Create gpuctl-registry with M(gpuctl_workspace namespace=ml "
+        "registry.config_file=~/.docker/config.json), and set environment.imagePullSecret to gpuctl-registry.",
     ),
     "a container that needs more memory": (
         workload("Deployment"),
@@ -316,8 +316,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         workload(),
         [FAILED_POD, pod("x-new", gpu=16, nodeSelector={POOL: "a"}, status=unscheduled())],
         [],
-        "pod x-new cannot be scheduled: it needs 16 GPUs on one node, but the largest node of pool a has 8 GPUs "
-        "(scheduler: 2 Insufficient x). Lower resources.gpu, or spread the training with resources.node_count.",
+        "pod x-new cannot be scheduled: it needs 16 GPUs on one node, but the largest node of pool a has 8 GPUs. "
+        "Lower resources.gpu, or spread the training with resources.node_count. The scheduler says: 2 Insufficient x.",
     ),
     "a pod whose end a training waits for": (
         workload(),
@@ -362,7 +362,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "pod x-1 cannot be scheduled: 0/1 nodes are available: 1 node(s) had disk pressure.",
+        "pod x-1 cannot be scheduled. The scheduler says: 0/1 nodes are available: 1 node(s) had disk pressure.",
     ),
     "the scheduler said nothing": (
         workload(),
@@ -380,8 +380,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "pod x-1 cannot be scheduled: PersistentVolumeClaim data not found. Create it with kubectl create "
-        "--namespace ml --filename CLAIM.yaml, or correct storage.workdirs.",
+        "pod x-1 cannot be scheduled: PersistentVolumeClaim data not found. Create it with "
+        "M(gpuctl_workspace namespace=ml claim.name=data claim.size=100Gi), or correct storage.workdirs.",
     ),
     "a claim that is not bound": (
         workload(),
@@ -395,8 +395,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
             )
         ],
         [],
-        "pod x-1 cannot be scheduled: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. "
-        "not found.",
+        "pod x-1 cannot be scheduled. The scheduler says: 0/2 nodes are available: pod has unbound immediate "
+        "PersistentVolumeClaims. not found.",
     ),
     "a pod with scheduling gates": (
         workload(),
@@ -563,7 +563,7 @@ def test_the_most_important_reason(
     obj: dict[str, Any], pods: list[dict[str, Any]], events: list[dict[str, Any]], sentence: str | None
 ) -> None:
     nodes = accounted([node("n1", labels={POOL: "a"}), node("n2", labels={POOL: "a"})])
-    assert reason_for(obj, pods, events, Surroundings(nodes, nodes)) == sentence
+    assert reason_for(obj, pods, events, ClusterView(nodes, nodes)) == sentence
 
 
 BACK_OFF = 'Back-off pulling image "reg/ml:v1": ErrImagePull: '
@@ -695,7 +695,7 @@ def test_what_only_a_person_can_mend(
     pods: list[dict[str, Any]], events: list[dict[str, Any]], needs_user: bool
 ) -> None:
     nodes = accounted([node(labels={"nvidia.com/gpu.product": "A100"})], [pod("y", gpu=8, nodeName="n1")])
-    first = next(pending_reasons(workload(), pods, events, Surroundings(nodes, nodes)))
+    first = next(pending_reasons(workload(), pods, events, ClusterView(nodes, nodes)))
     assert first.needs_user is needs_user
     assert not (first.needs_user and first.final)
 
@@ -736,7 +736,7 @@ LOSSES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str | None]] = {
     "a service whose new pod finds no node": (
         workload("Deployment"),
         [lost("x-1", nodeName="n1", deleted=True), pod("x-2", status=unscheduled("0/3 nodes are available: no"))],
-        "pod x-2 cannot be scheduled: 0/3 nodes are available: no.",
+        "pod x-2 cannot be scheduled. The scheduler says: 0/3 nodes are available: no.",
     ),
     "a training that is deleted": (
         being_deleted(workload()),
@@ -756,7 +756,7 @@ LOSSES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str | None]] = {
 @pytest.mark.parametrize(("obj", "pods", "sentence"), LOSSES.values(), ids=LOSSES)
 def test_pods_on_lost_nodes(obj: dict[str, Any], pods: list[dict[str, Any]], sentence: str | None) -> None:
     nodes = accounted([node("n1", ready="Unknown"), node("n2", ready="Unknown"), node("n3")])
-    assert reason_for(obj, pods, [], Surroundings(None, nodes)) == sentence
+    assert reason_for(obj, pods, [], ClusterView(None, nodes)) == sentence
 
 
 @pytest.mark.parametrize(
@@ -786,11 +786,11 @@ def test_a_quota_is_not_to_blame_for_a_pod_that_is_still_being_stopped() -> None
 
 
 def test_a_preempted_job_says_so() -> None:
-    around = Surroundings(preemption="the job was preempted by job big of namespace ml on node n1")
+    around = ClusterView(preemption="the job was preempted by job big of namespace ml on node n1")
     found = reason_for(workload(), [pod(status=unscheduled("0/1 nodes are available: 1 Insufficient x."))], [], around)
     assert found == (
-        "the job was preempted by job big of namespace ml on node n1; pod x-1 cannot be scheduled: 0/1 nodes are "
-        "available: 1 Insufficient x."
+        "the job was preempted by job big of namespace ml on node n1; pod x-1 cannot be scheduled. The scheduler says: "
+        "0/1 nodes are available: 1 Insufficient x."
     )
     assert reason_for(workload(), [], [], around) == "the job was preempted by job big of namespace ml on node n1."
 
@@ -798,7 +798,10 @@ def test_a_preempted_job_says_so() -> None:
 def test_a_missed_deadline_does_not_hide_that_pods_wait_for_gpus() -> None:
     waiting = pod(gpu=1, status=unscheduled(SCHEDULER))
     found = reason_for(workload("Deployment", status=TOO_LATE), [waiting], [])
-    assert found == "pod x-1 cannot be scheduled: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    assert (
+        found
+        == "pod x-1 cannot be scheduled. The scheduler says: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    )
 
 
 def test_a_final_reason_names_the_container_whose_log_explains_it() -> None:
@@ -839,7 +842,10 @@ def test_a_quota_refuses_until_it_is_large_enough(quota: dict[str, Any] | None, 
 
 def test_without_nodes_the_scheduler_is_quoted() -> None:
     found = reason_for(workload(), [pod(gpu=9, nodeSelector={POOL: "a"}, status=unscheduled(SCHEDULER))], [])
-    assert found == "pod x-1 cannot be scheduled: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    assert (
+        found
+        == "pod x-1 cannot be scheduled. The scheduler says: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    )
 
 
 def test_long_messages_are_cut() -> None:
@@ -865,14 +871,14 @@ IN_VOLCANO = PendingReason("the job is waiting in queue q for Volcano to schedul
 
 def test_what_a_job_waits_for_in_a_queue_of_volcano_comes_before_the_words_of_its_scheduler():
     pods = [pod(schedulerName="volcano")]
-    found = [reason.text for reason in pending_reasons(workload(), pods, [], Surroundings(queued=IN_VOLCANO))]
+    found = [reason.text for reason in pending_reasons(workload(), pods, [], ClusterView(queued=IN_VOLCANO))]
     assert found[0] == IN_VOLCANO.text
     assert "is waiting for the scheduler volcano" in found[1]
 
 
 def test_but_not_before_what_no_queue_can_mend():
     waits = pod(schedulerName="volcano", status=unscheduled(NO_MATCH), nodeSelector={POOL: "none"})
-    around = Surroundings(nodes=[slim_node(node())], queued=IN_VOLCANO)
+    around = ClusterView(nodes=[slim_node(node())], queued=IN_VOLCANO)
     first, *others = pending_reasons(workload(), [waits], [], around)
     assert first.final
     assert IN_VOLCANO in others

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.start_failure import (
     concerns_template,
-    config_remedy,
-    pull_secret_remedy,
+    config_hint,
+    pull_secret_hint,
     runtime_cause,
-    start_remedy,
-    volume_remedy,
+    start_hint,
+    volume_hint,
 )
 
 from .live_objects import pod, workload
@@ -97,12 +97,12 @@ STARTS: dict[str, tuple[str, str, str]] = {
 @pytest.mark.parametrize(("message", "cause", "hint"), STARTS.values(), ids=STARTS)
 def test_what_the_runtime_says(message: str, cause: str, hint: str) -> None:
     assert runtime_cause(message) == cause
-    assert start_remedy(message, {"workingDir": "/data/run"}, "n1").hint == hint
+    assert start_hint(message, {"workingDir": "/data/run"}, "n1").text == hint
 
 
 def test_the_workdir_of_an_image() -> None:
     message = f'{INIT}chdir to cwd ("/root") set in config.json failed: permission denied'
-    assert start_remedy(message, {}, "n1").hint == "Check environment.workdir"
+    assert start_hint(message, {}, "n1").text == "Check environment.workdir"
 
 
 def with_env(**variables: tuple[str, str, str]) -> dict[str, Any]:
@@ -121,46 +121,54 @@ SECRET = with_env(
     C=("secretKeyRef", "other", "x"),
     D=("configMapKeyRef", "hub", "y"),
 )
-# the message, the command in the hint
+# the message, the hint
 CONFIGS: dict[str, tuple[str, str]] = {
     "a Secret": (
         'secret "hub" not found',
-        "kubectl create secret generic hub --namespace ml --from-literal=ca=VALUE --from-literal=token=VALUE",
+        "Keep the value in Secret gpuctl-tokens with M(gpuctl_workspace namespace=ml tokens=ca), and refer to that "
+        "Secret in environment.env",
     ),
-    "a ConfigMap": ('configmap "hub" not found', "kubectl create configmap hub --namespace ml --from-literal=y=VALUE"),
+    "a ConfigMap": (
+        'configmap "hub" not found',
+        "Write the value into environment.env in place of valueFrom, or correct the reference",
+    ),
     "a Secret that is used as a whole": (
         'secret "all" not found',
-        "kubectl create secret generic all --namespace ml --from-file=FILE",
+        "Keep the value in Secret gpuctl-tokens with M(gpuctl_workspace namespace=ml tokens=NAME), and refer to that "
+        "Secret in environment.env",
     ),
 }
 
 
-@pytest.mark.parametrize(("message", "command"), CONFIGS.values(), ids=CONFIGS)
-def test_the_command_that_creates_what_is_missing(message: str, command: str) -> None:
-    assert config_remedy(message, SECRET) == (f"Create it with {command}, or correct environment.env", True)
+@pytest.mark.parametrize(("message", "hint"), CONFIGS.values(), ids=CONFIGS)
+def test_what_provides_a_missing_value(message: str, hint: str) -> None:
+    assert config_hint(message, SECRET) == (hint, True)
 
 
-def test_the_command_that_adds_a_missing_key() -> None:
-    found = config_remedy("couldn't find key token in Secret ml/hub", SECRET)
-    command = """kubectl patch secret hub --namespace ml --patch '{"stringData": {"token": "VALUE"}}'"""
-    assert found == (f"Add it with {command}, or correct environment.env", True)
-    assert '\'{"data": {"a": "VALUE"}}\'' in config_remedy("couldn't find key a in ConfigMap ml/hub", SECRET).hint
+def test_what_adds_a_missing_key() -> None:
+    keep = "Keep the value in Secret gpuctl-tokens with M(gpuctl_workspace namespace=ml tokens=token)"
+    of_another = config_hint("couldn't find key token in Secret ml/hub", SECRET)
+    assert of_another == (f"{keep}, and refer to that Secret in environment.env", True)
+    own = config_hint("couldn't find key token in Secret ml/gpuctl-tokens", SECRET)
+    assert own == (f"{keep}, or correct environment.env", True)
+    assert "environment.env in place of" in config_hint("couldn't find key a in ConfigMap ml/hub", SECRET).text
 
 
 def test_anything_else_that_is_wrong_with_the_environment_may_pass() -> None:
-    assert config_remedy("failed to sync secret cache", SECRET) == (
+    assert config_hint("failed to sync secret cache", SECRET) == (
         "Create what is missing in the namespace, or correct environment.env",
         False,
     )
 
 
-def test_the_command_that_creates_the_secret_of_a_registry() -> None:
+def test_what_creates_the_secret_of_a_registry() -> None:
     said = "Unable to retrieve some image pull secrets (hub, other); attempting to pull the image may not succeed."
-    assert pull_secret_remedy(["Failed to pull image", said], "ml") == (
-        "Secret hub of environment.imagePullSecret not found. Create it with kubectl create secret docker-registry hub "
-        "--namespace ml --docker-server=HOST --docker-username=USER --docker-password=PASSWORD"
+    assert pull_secret_hint(["Failed to pull image", said], "ml") == (
+        "Secret hub of environment.imagePullSecret not found. Create gpuctl-registry with "
+        "M(gpuctl_workspace namespace=ml registry.config_file=~/.docker/config.json), and set "
+        "environment.imagePullSecret to gpuctl-registry"
     )
-    assert pull_secret_remedy(["Failed to pull image"], "ml") == ""
+    assert pull_secret_hint(["Failed to pull image"], "ml") == ""
 
 
 SETUP = "MountVolume.SetUp failed for volume"
@@ -196,7 +204,7 @@ VOLUMES: dict[str, tuple[str, str, bool]] = {
 
 @pytest.mark.parametrize(("message", "hint", "needs_user"), VOLUMES.values(), ids=VOLUMES)
 def test_what_helps_with_a_volume(message: str, hint: str, needs_user: bool) -> None:
-    assert volume_remedy(message, pod(nodeName="n1")) == (hint, needs_user)
+    assert volume_hint(message, pod(nodeName="n1")) == (hint, needs_user)
 
 
 @pytest.mark.parametrize(
@@ -228,9 +236,9 @@ def test_whether_a_message_is_about_a_volume_of_the_job(message: str, ours: bool
     ],
 )
 def test_what_can_be_no_name_is_not_put_into_a_command(message: str) -> None:
-    assert config_remedy(message, pod()).hint == "Create what is missing in the namespace, or correct environment.env"
+    assert config_hint(message, pod()).text == "Create what is missing in the namespace, or correct environment.env"
 
 
 def test_what_can_be_no_secret_is_not_put_into_a_command() -> None:
     message = "Unable to retrieve some image pull secrets (x;reboot); attempting to pull the image may not succeed."
-    assert not pull_secret_remedy([message], "default")
+    assert not pull_secret_hint([message], "default")

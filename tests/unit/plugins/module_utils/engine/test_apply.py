@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.apply import ApplyFailed, Executor
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import (
-    Action,
-    Plan,
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Plan
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.planning import (
     plan_deletion,
     plan_job,
     step_for,

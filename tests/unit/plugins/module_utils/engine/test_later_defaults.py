@@ -7,12 +7,13 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import ABSENT, with_value_at
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.later_defaults import (
     LaterDefault,
     as_formerly_built,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan, plan_job, upgraded
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.paths import ABSENT, with_value_at
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.planning import plan_job, upgraded
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import BUILT_BY
 
 from .objects import live, wanted

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import ABSENT, Change
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.guarded_write import guarded_patch
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.paths import ABSENT, Change
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Step
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection

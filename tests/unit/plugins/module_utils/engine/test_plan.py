@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import Change
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Step, plan_deletion, plan_job
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.paths import Change
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Step
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.planning import plan_deletion, plan_job
 
 from .objects import live, wanted
 

@@ -9,7 +9,8 @@ from itertools import count
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE, JobOptions
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_options import JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.transport import Transport
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
 from chaos.snapshot import Snapshot

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.gone_run import gone_run_text
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.gone_run import gone_run_text
 
 RUN = {
     "namespace": "ml",

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs.job_info import MODULE as JOB_INFO
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.overview import MODULE as STATUS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_info import MODULE as JOB_INFO
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_info import MODULE as NODE_INFO
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.overview import MODULE as STATUS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool import MODULE as POOL
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool_info import MODULE as POOL_INFO
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE as QUOTA
@@ -57,10 +57,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def token_of(cluster: Cluster, account: str) -> str:
-    found = cluster.store.get("ServiceAccount", "gpuctl-system", account)
-    assert found is not None
-    audience = "https://kubernetes.default.svc"
-    return cluster.call(lambda: cluster.authenticator.issue(found.obj["metadata"], [audience], 3600))
+    return cluster.service_account_token("gpuctl-system", account)
 
 
 def job(name: str = "t", pool: str = "npu", **resources: Any) -> dict[str, Any]:
@@ -103,9 +100,7 @@ def test_a_vendor_that_nobody_knows_is_data_alone(cluster: Cluster, tmp_path: Pa
         each["job"]["namespace"] = "team"
     done = session.run(JOB, definition=wanted, wait=True, wait_for="scheduled", wait_timeout=30)
     assert "failed" not in done, done
-    objects = {
-        obj["metadata"]["name"]: obj for obj in cluster.call(lambda: [each.obj for each in cluster.store.scan("Job")])
-    }
+    objects = {obj["metadata"]["name"]: obj for obj in cluster.call(lambda: cluster.registry.list("Job"))}
     spec = objects["whole"]["spec"]["template"]["spec"]
     assert spec["nodeSelector"] == {"runwhere.ai/pool": "npu", "acme.example/product": "N1"}
     assert {"name": "ACME_VISIBLE", "value": "all"} in spec["containers"][0]["env"]
@@ -226,7 +221,7 @@ def test_an_account_that_may_not_read_it_goes_on_with_the_defaults_and_says_so(c
     cluster.load([space])
     session.run(RBAC, name="ci", level="submit", namespaces=["team"])
     binding = "gpuctl-submit-pools:gpuctl-system:ci"
-    cluster.call(lambda: cluster.store.remove("RoleBinding", "gpuctl-system", binding))
+    cluster.call(lambda: cluster.registry.delete("RoleBinding", "gpuctl-system", binding))
     session.token = token_of(cluster, "ci")
     wanted = job(gpu=1)
     wanted["job"]["namespace"] = "team"

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_times import Hold
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.past_runs import user_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.ledger import RunResult
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_history import (
     LARGEST_WRITE,
     VISITED,
     HistoryLimits,
@@ -23,10 +25,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history impor
     read_history,
     read_limits,
     size_of,
-    user_of,
     written_in_parts,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import RunResult
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=timezone.utc)
 HOLD = Hold("pod-1", "train-0", 100.0, 160.0, 3760.0, {"nvidia.com/gpu": 8}, "node-1", preempted=True, exact=False)
@@ -130,9 +130,12 @@ def test_what_others_write_is_no_run(data: dict[str, str]) -> None:
         {"holds": {"nvidia.com/gpu": 1}},
     ],
 )
-def test_a_pod_that_cannot_be_is_left_out(pod: dict[str, Any]) -> None:
-    run = read_history([config_map({**job_keys(workload()), "run-1.pod.p": json.dumps(pod)})])["run-1"]
+def test_a_pod_that_cannot_be_is_left_out_by_name(pod: dict[str, Any]) -> None:
+    left_out: list[str] = []
+    hostile = config_map({**job_keys(workload()), "run-1.pod.p": json.dumps(pod)})
+    run = read_history([hostile], lambda _obj, key: left_out.append(key))["run-1"]
     assert run.holds == {}
+    assert left_out == ["run-1.pod.p"]
 
 
 def test_fields_of_the_wrong_type_count_as_unknown() -> None:

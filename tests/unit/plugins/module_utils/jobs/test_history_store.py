@@ -9,15 +9,16 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import history_store
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs import run_store
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.ledger import RunResult
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_history import (
     ROLL_AT,
     HistoryLimits,
     gone_keys,
     read_history,
     size_of,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history_store import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_store import (
     NotTheHistory,
     outdated_keys,
     prune,
@@ -25,7 +26,6 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.history_store
     set_limits,
     write_history,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import RunResult
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import resolve_connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
@@ -123,7 +123,7 @@ def test_one_that_others_have_filled_is_rolled_before_the_write(cluster: Cluster
     own = client(cluster)
     write_history(own, "default", run_of(0))
     patch = {"data": {key: text for n in range(1, 490) for key, text in run_of(n).items()}}
-    own.merge_patch(history_store.CONFIG_MAP, {"name": "gpuctl-history", "namespace": "default"}, patch)
+    own.merge_patch(run_store.CONFIG_MAP, {"name": "gpuctl-history", "namespace": "default"}, patch)
     more = {key: text for n in range(1000, 1100) for key, text in run_of(n).items()}
     write_history(own, "default", more)
     assert set(more) | set(patch["data"]) <= kept(read_histories(own, None))
@@ -143,7 +143,7 @@ def test_what_others_call_the_same_is_left_as_it_is(cluster: Cluster) -> None:
     created = own.create({"apiVersion": "v1", "kind": "ConfigMap", **theirs})
     with pytest.raises(NotTheHistory, match=r"Rename or delete it\.$"):
         write_history(own, "default", run_of(1))
-    assert own.get(history_store.CONFIG_MAP, "default", "gpuctl-history") == created
+    assert own.get(run_store.CONFIG_MAP, "default", "gpuctl-history") == created
 
 
 def test_a_rejection_that_lasts_makes_no_config_maps(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,4 +268,4 @@ def test_the_limits_are_kept_with_the_history(cluster: Cluster) -> None:
     write_history(own, "default", run_of(1))
     set_limits(own, "default", HistoryLimits(7, 2))
     ((config_map,),) = read_histories(own, None).values()
-    assert history_store.read_limits(config_map) == HistoryLimits(7, 2)
+    assert run_store.read_limits(config_map) == HistoryLimits(7, 2)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.dry_run import PlansRejected
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.interruption import interruption
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE, JobOptions
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_options import JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
 from kubesim import Cluster
 

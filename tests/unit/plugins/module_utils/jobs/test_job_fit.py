@@ -8,28 +8,28 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, Declared
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declared
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.devices import inventory_of
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.fit_rows import fit_summary
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_ends import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_facts import placed_pod, roomy_node
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import Declaration
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_rows import fit_summary
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_snapshot import FitSnapshot
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.job_fit import rows_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.job_ends import (
     JobEnd,
     expected_ends,
     run_lengths,
     slim_job,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_fit import rows_of
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.ledger import Entry
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.select import SelectedJob
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.job_blocks import Placement, Storage
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.job_models import (
     Distributed,
     Inference,
-    Placement,
-    Storage,
     Training,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.fit_snapshot import FitSnapshot
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.scheduling.pod_facts import placed_pod, roomy_node
 
 Object = dict[str, Any]
 NOW = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)

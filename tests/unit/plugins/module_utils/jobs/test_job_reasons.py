@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job, job_info
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advised import import_advisers
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit import job_fit
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs import job_info
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
 from kubesim import Cluster
 
@@ -25,8 +28,27 @@ def cluster() -> Iterator[Cluster]:
 def run(cluster: Cluster, module: Any, options: Any) -> dict[str, Any]:
     defaults = {name: option.get("default") for name, option in module.MODULE.arguments()["argument_spec"].items()}
     params = {**defaults, "host": cluster.url, "api_key": cluster.token}
-    result: dict[str, Any] = module.MODULE.run(Task(options, params, False, lambda warning: None, lambda values: None))
+    result: dict[str, Any] = module.MODULE.run(
+        Task(options, params, False, lambda warning: None, lambda values: None, advisers=import_advisers)
+    )
     return result
+
+
+@pytest.mark.parametrize("check_mode", [False, True], ids=["run", "check mode"])
+def test_a_prediction_that_fails_does_not_fail_a_job(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, check_mode: bool
+) -> None:
+    def judge_jobs(*_arguments: Any) -> Any:
+        raise KeyError("a secret")
+
+    monkeypatch.setattr(job_fit, "judge_jobs", judge_jobs)
+    warnings: list[str] = []
+    options = job.JobOptions(definition=[training("train")], predict=True)
+    defaults = {name: option.get("default") for name, option in job.MODULE.arguments()["argument_spec"].items()}
+    params = {**defaults, "host": cluster.url, "api_key": cluster.token}
+    done = job.run(Task(options, params, check_mode, warnings.append, lambda values: None, advisers=import_advisers))
+    assert [(row["action"], row["error"], row["fit"]) for row in done["results"]] == [("create", None, None)]
+    assert warnings == ["whether the jobs would run is not known. This is a bug; please report it: KeyError"]
 
 
 def submit(cluster: Cluster, *manifests: dict[str, Any]) -> None:

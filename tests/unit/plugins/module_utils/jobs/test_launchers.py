@@ -33,7 +33,7 @@ def script(**blocks: dict[str, Any]) -> dict[str, Any]:
 
 
 def template_of(cluster: Cluster) -> dict[str, Any]:
-    (job,) = cluster.call(lambda: [each.obj for each in cluster.store.scan("Job")])
+    (job,) = cluster.call(lambda: cluster.registry.list("Job"))
     return {**job["spec"]["template"]["spec"], "uid": job["metadata"]["uid"]}
 
 
@@ -59,7 +59,7 @@ def test_a_script_that_runs_without_a_launcher_since_a_former_version_is_not_int
 
 def test_what_the_pool_declares_is_read_for_a_level_of_its_topology_and_for_rdma(cluster: Cluster) -> None:
     session = Session(cluster)
-    nodes = [node["metadata"]["name"] for node in cluster.call(lambda: [x.obj for x in cluster.store.scan("Node")])]
+    nodes = [node["metadata"]["name"] for node in cluster.call(lambda: cluster.registry.list("Node"))]
     network = {"rdma_resource": "rdma/hca", "rdma_env": {"NCCL_IB_HCA": "mlx5"}, "topology": {"rack": "x.example/rack"}}
     declared = session.run(POOL, name="fast", nodes=nodes, **network)
     assert declared["results"][0]["hardware"] == network
@@ -77,7 +77,7 @@ def test_a_level_that_the_pool_does_not_declare_changes_nothing(cluster: Cluster
     refused = Session(cluster).run(JOB, definition=script(distributed={"placement": {"within": "rack"}}))
     assert refused["failed"]
     assert "distributed.placement.within: a level that pool default does not declare: rack." in refused["msg"]
-    assert not cluster.call(lambda: list(cluster.store.scan("Job")))
+    assert not cluster.call(lambda: cluster.registry.list("Job"))
 
 
 def test_processes_that_nobody_starts_are_warned_of_when_the_training_is_submitted(cluster: Cluster) -> None:

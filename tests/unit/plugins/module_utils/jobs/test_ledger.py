@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.ledger import (
     MAX_ENTRIES,
     Entry,
     RunResult,

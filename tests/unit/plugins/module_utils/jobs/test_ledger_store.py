@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.apply import ApplyResult
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Plan, Step
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import ledger_store
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import JobOptions
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry, entry_of
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger_store import LedgerStore
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_options import JobOptions
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs import ledger_store
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.ledger import Entry, entry_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.ledger_store import LedgerStore
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError

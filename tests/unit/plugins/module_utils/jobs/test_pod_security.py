@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.dry_run import PlansRejected
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job, job_info
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs import job_info
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
 from kubesim import LAB_USER_TOKEN, Cluster, evaluate_pod_security
 
@@ -248,13 +249,13 @@ def test_an_image_with_a_named_user_is_the_reason(cluster: Cluster) -> None:
     enforce(cluster, "restricted")
     cluster.call(lambda: cluster.kubelet.behave(image_user="jovyan"))
     apply(cluster, manifest("notebook"))
-    assert "runs as the user jovyan, who may be root" in reason(cluster, "jovyan")
+    assert "runs as user jovyan (cannot be verified as non-root)" in reason(cluster, "jovyan")
 
 
 def test_a_missing_service_account_is_the_reason(cluster: Cluster) -> None:
     apply(cluster, manifest("compute", environment={"service_account": "robot"}))
     text = reason(cluster, "robot")
-    assert "kubectl create serviceaccount robot --namespace default, or correct environment.service_account" in text
+    assert "Correct environment.service_account, or ask an administrator to create it" in text
 
 
 def test_a_level_that_came_later_is_the_reason(cluster: Cluster) -> None:

@@ -9,7 +9,9 @@ from urllib.parse import parse_qs
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.dry_run import PlansRejected
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE, JobOptions
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advised import import_advisers
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_options import JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
 from kubesim import LAB_USER_TOKEN, Cluster
 
@@ -61,7 +63,9 @@ def run(
     defaults = {name: option.get("default") for name, option in MODULE.arguments()["argument_spec"].items()}
     params = {**defaults, "host": cluster.url, "api_key": token or cluster.token}
     wanted = JobOptions(**{"definition": list(manifests), **options})
-    result = MODULE.run(Task(wanted, params, check_mode, warnings.append, lambda values: None))
+    result = MODULE.run(
+        Task(wanted, params, check_mode, warnings.append, lambda values: None, advisers=import_advisers)
+    )
     return result, [text for text in warnings if not text.startswith("definition, ")]
 
 
@@ -106,29 +110,29 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a missing claim": (
         {"storage": {"workdirs": [{"path": "/data", "claim": "datasets"}]}},
-        "pods cannot be scheduled: PersistentVolumeClaim datasets not found. Create it with kubectl create --namespace "
-        "default --filename CLAIM.yaml, or correct storage.workdirs.",
+        "pods cannot be scheduled: PersistentVolumeClaim datasets not found. Create it with "
+        "gpuctl_workspace (namespace=default, claim.name=datasets, claim.size=100Gi), or correct storage.workdirs.",
     ),
     "a missing Secret": (
         {"environment": {"env": [{"name": "HF_TOKEN", "valueFrom": SECRET_REF}]}},
-        'containers cannot start: secret "hf" not found. Create it with kubectl create secret generic hf --namespace '
-        "default --from-literal=token=VALUE, or correct environment.env.",
+        'containers cannot start: secret "hf" not found. Keep the value in Secret gpuctl-tokens with '
+        "gpuctl_workspace (namespace=default, tokens=token), and refer to that Secret in environment.env.",
     ),
     "a missing ConfigMap": (
         {"environment": {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "cfg", "key": "a"}}}]}},
-        'containers cannot start: configmap "cfg" not found. Create it with kubectl create configmap cfg --namespace '
-        "default --from-literal=a=VALUE, or correct environment.env.",
+        'containers cannot start: configmap "cfg" not found. Write the value into environment.env in place of '
+        "valueFrom, or correct the reference.",
     ),
     "a missing Secret for images": (
         {"environment": {"imagePullSecret": "registry"}},
         "images of a private registry cannot be pulled. Secret registry of environment.imagePullSecret not found. "
-        "Create it with kubectl create secret docker-registry registry --namespace default --docker-server=HOST "
-        "--docker-username=USER --docker-password=PASSWORD.",
+        "Create gpuctl-registry with gpuctl_workspace (namespace=default, "
+        "registry.config_file=~/.docker/config.json), and set environment.imagePullSecret to gpuctl-registry.",
     ),
     "a missing service account": (
         {"environment": {"service_account": "pipelines"}},
-        'pods cannot be created: serviceaccount "pipelines" not found. Create it with kubectl create serviceaccount '
-        "pipelines --namespace default, or correct environment.service_account.",
+        'pods cannot be created: serviceaccount "pipelines" not found. Correct environment.service_account, or '
+        "ask an administrator to create it.",
     ),
 }
 

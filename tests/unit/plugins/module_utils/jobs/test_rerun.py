@@ -7,9 +7,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Completion, plan_job
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import Entry, Writer
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Completion
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.planning import plan_job
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.rerun import plan_rerun
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.ledger import Entry, Writer
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import PRIORITY
 
 from ..engine.objects import live, wanted

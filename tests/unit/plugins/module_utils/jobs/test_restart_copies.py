@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Plan, Step, with_owner
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import JobOptions
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Plan, Step
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.planning import with_owner
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_options import JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.restart_copies import (
     RestartCopies,
     RestartCopy,

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.given_times import InvalidTime
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.run_times import time_ago, usage_range
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.run_times import time_ago, usage_range
 
 
 def utc(*parts: int) -> datetime:

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import JobOptions
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.states import GOALS, STATES, state_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import GOALS, STATES, state_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_options import JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.modules.gpuctl_job import DOCUMENTATION, RETURN
 
 SPEC = JobOptions.argument_spec()

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.dry_run import PlansRejected
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE, JobOptions
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_options import JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.submitter import Submitter, read_submitter
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import SUBMITTED_BY
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import ABSENT
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan, plan_job
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.paths import ABSENT
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.planning import plan_job
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.transitions import (
     LiveJob,
     TransitionRefused,

@@ -12,18 +12,20 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import value_at
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.later_defaults import LaterDefault
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan, plan_job
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import upgraded as upgraded_plan
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job, job_info
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ledger import read_entries
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.paths import value_at
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.planning import plan_job
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.planning import upgraded as upgraded_plan
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs import job_info
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.former_versions import (
     LATER_DEFAULTS,
     later_defaults,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import priority_class
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.ledger import read_entries
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import CONFIG_MAP, JOB, POD, STATEFUL_SET
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import BUILT_BY, LEDGER, MANAGED_BY
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.digest import digest_of, former_digests_of

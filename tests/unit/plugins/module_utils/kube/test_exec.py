@@ -23,7 +23,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import exec
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client, cached_client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError, ConnectionProblem
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.exec import exec_path
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.exec import exec_path, run_command
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.limits import HEAD
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.metered import Meter
 from integration.api import eventually
@@ -78,7 +78,7 @@ def status(code: int, message: str) -> bytes:
 
 def run(url: str, *, timeout: float = 30, retries: int = 2, **more: str) -> None:
     connection = Connection(url, lambda: {"Authorization": "Bearer secret"}, request_timeout=timeout, retries=retries)
-    Client(connection, sleep=lambda seconds: None).run_command("ml", "x", "main", ["sh", "-c", "a b", ""])
+    run_command(Client(connection, sleep=lambda seconds: None), "ml", "x", "main", ["sh", "-c", "a b", ""])
 
 
 def test_the_request():
@@ -244,7 +244,7 @@ def test_tls_to_a_proxy(tmp_path: Path):
         client, received = cached_client(options, {}), bytearray()
         sent = os.urandom(2_000_000)
         pieces = [sent[start : start + 65_536] for start in range(0, len(sent), 65_536)]
-        client.run_command("default", "x", "main", ["head", "-c", str(len(sent))], pieces, received.extend)
+        run_command(client, "default", "x", "main", ["head", "-c", str(len(sent))], pieces, received.extend)
     assert received == sent
 
 

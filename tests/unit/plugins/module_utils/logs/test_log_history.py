@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.follow import job_log
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.follow import job_log
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs import log_history
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.log_history import _moment
 
 from ..cluster.live_objects import with_container
-from ..follow.test_job_log import ASKED, a_list, pod, task
+from ..insight.follow.test_job_log import ASKED, a_list, pod, task
 from ..kube.conversation import Exchange, conversation
 
 STARTED = "2026-01-31T08:00:00Z"

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import ManifestErrors, load
 from manifest_cases import FIXTURES, manifest_text, table
 
 
@@ -92,7 +93,21 @@ WARNINGS = [
             "if it may be read."
         ],
     ),
-    ("a password from elsewhere", {"set": {"environment": "{image: a, env: {URL: 'db://u:$(PASSWORD)@host/'}}"}}, []),
+    (
+        "a password by the name of its variable",
+        {"set": {"environment": "{image: a, env: {DB_PASSWORD: hunter22, WANDB_API_KEY: 1234567, API_KEY_FILE: /k}}"}},
+        [
+            f"environment.env.{name}: the value of {name} looks like a token or password, in plain text for everybody "
+            f"who may read the job. Keep it in a Secret and refer to it with valueFrom, or add secret: true if it may "
+            f"be read."
+            for name in ("DB_PASSWORD", "WANDB_API_KEY")
+        ],
+    ),
+    (
+        "a password from elsewhere",
+        {"set": {"environment": "{image: a, env: {URL: 'db://u:$(PASSWORD)@host/', DB_PASSWORD: $(PASSWORD)}}"}},
+        [],
+    ),
     (
         "another port than the command has",
         {"kind": "inference", "set": {"environment": "{image: a, command: [vllm, serve, /models, --port, 9000]}"}},
@@ -147,6 +162,52 @@ WARNINGS = [
 def test_what_is_ignored_or_probably_a_mistake_is_a_warning(case: dict[str, Any], expected: list[str]) -> None:
     (document,) = load(definition=manifest_text(case))
     assert [warning.replace("definition, document 1, ", "") for warning in document.warnings] == expected
+
+
+TEMPLATED = """\
+kind: training
+job: {name: a}
+environment:
+  image: nginx
+  command: [python, --model, "{{ model }}", --data, "{{ data.path }}", "{{ token | default('hunter22') }}"]
+  env: {MODEL: "{{ model }}", HOME: "{{ lookup('env', 'HOME') }}"}
+resources: {cpu: 1, memory: 1Gi}
+"""
+OF_OTHERS = """\
+kind: training
+job: {name: a}
+environment:
+  image: nginx
+  command: ["{{.State}}", "{{range .Items}}{{end}}", "{{json .}}", "{% for m in messages %}{{ m }}{% endfor %}"]
+  env: {RUN: "${{ github.run_id }}", JSON: '{"a": {"b": {}}}'}
+resources: {cpu: 1, memory: 1Gi}
+"""
+HINT = (
+    "Manifest files are not templates. Render this one in a playbook with lookup('ansible.builtin.template', FILE), "
+    "and pass the result as O(definition)."
+)
+
+
+def test_a_template_of_ansible_in_a_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "train.yaml"
+    file.write_text(TEMPLATED)
+    (document,) = load([str(file)])
+    names = "{{ model }}, {{ data.path }}, {{ token }} and 1 more"
+    assert document.warnings == (f"{file}, document 1, environment.command[2]: {names} are not filled in. {HINT}",)
+
+    file.write_text(TEMPLATED.replace("{name: a}", '{name: "{{ name }}"}').replace("1Gi", '"{{ memory }}"'))
+    with pytest.raises(ManifestErrors) as refused:
+        load([str(file)])
+    assert [error.hint for error in refused.value.errors] == [HINT.rstrip(".")] * 2
+
+
+def test_the_templates_of_others_are_theirs(tmp_path: Path) -> None:
+    file = tmp_path / "train.yaml"
+    file.write_text(OF_OTHERS)
+    (document,) = load([str(file)])
+    assert document.warnings == ()
+    (document,) = load(definition=TEMPLATED)
+    assert document.warnings == (), "Ansible has rendered the option already"
 
 
 def test_models_are_frozen() -> None:

@@ -6,13 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.job_blocks import JobManifest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.kinds import ADMINISTRATORS, KINDS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import (
-    ADMINISTRATORS,
-    KINDS,
-    JobManifest,
-    Pool,
-)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.pool_model import Pool
 
 EXAMPLES = Path(__file__).parents[5] / "examples"
 FOLDERS = [EXAMPLES / "cluster", EXAMPLES / "manifests"]

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.job_models import Training
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import ManifestErrors, load
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.matrix import names_of
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import Training
 from manifest_cases import manifest_text
 
 

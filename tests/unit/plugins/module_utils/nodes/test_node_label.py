@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_label import NodeLabelOptions, run
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_label import run
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes.node_label_options import NodeLabelOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
 
 

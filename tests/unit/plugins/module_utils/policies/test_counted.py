@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import ManifestErrors, load_policy
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.counted import (
     counted_names,

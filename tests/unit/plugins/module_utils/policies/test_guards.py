@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The guards find the same in Python and in CEL, with the same sentences."""
+"""The guards find the same in Python and in CEL, with the same sentences; some are for the API server alone."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load_policy
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.admission_policies import admission_objects
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.guards import broken_rules, text
@@ -86,19 +88,6 @@ containers = st.fixed_dictionaries(
         "resources": st.fixed_dictionaries(
             {}, optional={"limits": st.dictionaries(st.sampled_from(RESOURCES), st.sampled_from(["0", "1", "5", "9"]))}
         ),
-        "securityContext": st.sampled_from(
-            [
-                {},
-                {"privileged": False, "procMount": "Default", "capabilities": {"add": ["IPC_LOCK"]}},
-                {"privileged": True},
-                {"procMount": "Unmasked", "capabilities": {"drop": ["ALL"]}},
-                {"capabilities": {"add": ["SYS_ADMIN"]}},
-                {"windowsOptions": {"hostProcess": True}},
-            ]
-        ),
-        "livenessProbe": st.sampled_from([{"httpGet": {"port": 1}}, {"tcpSocket": {"port": 1, "host": "127.0.0.1"}}]),
-        "lifecycle": st.sampled_from([{"preStop": {"httpGet": {"port": 1, "host": ""}}}, {"postStart": {"exec": {}}}]),
-        "ports": st.lists(st.fixed_dictionaries({"containerPort": st.just(1)}, optional={"hostPort": st.just(80)})),
     },
 )
 volumes = st.one_of(
@@ -136,8 +125,6 @@ specs = st.fixed_dictionaries(
             ),
             max_size=3,
         ),
-        "hostNetwork": st.booleans(),
-        "hostPID": st.booleans(),
     },
 )
 
@@ -171,8 +158,71 @@ def test_both_languages_say_the_same(
 
 def _kind(sentence: str) -> str:
     known = ("pool", "GPU type", "priority", "GPUs in a job", "service account", "pull secret", "path of the node")
-    known += ("image that", "pods may not use")
+    known += ("image that",)
     return next(word for word in known if word in sentence.partition("): ")[2].replace("all GPU types", "GPU type"))
+
+
+MAIN: Object = {"name": "main", "image": "registry.example.com/x:1"}
+BARE: Object = {"containers": [MAIN]}
+
+
+def containers_with(**fields: Any) -> Object:
+    return {"containers": [{**MAIN, **fields}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ({**BARE, "hostNetwork": True}, "hostNetwork of the node"),
+        ({**BARE, "hostPID": True}, "hostPID of the node"),
+        ({**BARE, "hostIPC": True}, "hostIPC of the node"),
+        (containers_with(ports=[{"containerPort": 1, "hostPort": 80}]), "hostPort of the node"),
+        (
+            containers_with(livenessProbe={"tcpSocket": {"port": 1, "host": "127.0.0.1"}}),
+            "the host of probes of the node",
+        ),
+        ({**BARE, "initContainers": [{**MAIN, "securityContext": {"privileged": True}}]}, "privileged containers"),
+        (containers_with(securityContext={"procMount": "Unmasked", "capabilities": {"drop": ["ALL"]}}), "procMount"),
+        (
+            containers_with(securityContext={"capabilities": {"add": ["SYS_ADMIN"]}}),
+            "capabilities beyond those of the Pod Security level baseline",
+        ),
+        (containers_with(securityContext={"windowsOptions": {"hostProcess": True}}), "hostProcess"),
+        ({**BARE, "securityContext": {"windowsOptions": {"hostProcess": True}}}, "hostProcess"),
+    ],
+)
+def test_what_no_manifest_can_ask_for_is_refused_by_the_server(spec: Object, what: str) -> None:
+    workload = {"kind": "Job", "metadata": {"name": "x"}, "spec": {"template": {"spec": spec}}}
+    source = "policy company (gpu-admins@example.com)"
+    assert by_cel(rules(), workload, "free") == {f"{source}: pods may not use {what}. Remove it."}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {**BARE, "hostNetwork": False},
+        containers_with(livenessProbe={"httpGet": {"port": 1}}),
+        containers_with(lifecycle={"preStop": {"httpGet": {"port": 1, "host": ""}}, "postStart": {"exec": {}}}),
+        containers_with(ports=[{"containerPort": 1}]),
+        containers_with(securityContext={"privileged": False, "procMount": "Default"}),
+        containers_with(securityContext={"capabilities": {"add": ["IPC_LOCK"]}}),
+    ],
+)
+def test_what_looks_like_it_is_not(spec: Object) -> None:
+    workload = {"kind": "Job", "metadata": {"name": "x"}, "spec": {"template": {"spec": spec}}}
+    assert by_cel(rules(), workload, "free") == set()
+
+
+GOLDEN = sorted((Path(__file__).parents[1] / "jobs" / "objects" / "golden").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("golden", [pytest.param(path, id=path.stem) for path in GOLDEN])
+def test_no_manifest_asks_for_it(golden: Path) -> None:
+    """Else its task would have to say so before anything is sent."""
+    for obj in yaml.safe_load_all(golden.read_text(encoding="utf-8")):
+        if obj["kind"] in ("Job", "Deployment", "StatefulSet"):
+            said = by_cel(rules(), obj, "free")
+            assert not [sentence for sentence in said if "pods may not use" in sentence]
 
 
 LIMITS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import (
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import (
     Declaration,
     declarations_in,
     pool_config_map,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import Declaration
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.membership import (
     LivePools,
     Membership,

@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declaration, PoolQueue
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import Declaration, PoolQueue
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.provide_queues import queue_objects
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.teams import UNCOUNTED, Capacity, Team, capacity_of
 

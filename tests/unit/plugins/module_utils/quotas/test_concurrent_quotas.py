@@ -14,7 +14,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources imp
     NAMESPACE,
     RESOURCE_QUOTA,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE, QuotaOptions
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_options import QuotaOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
 from kubesim import Cluster
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import PRIORITIES, priority_class
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER, MANAGED, QUOTA
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE, QuotaOptions
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_info import MODULE as INFO
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_info import QuotaInfoOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_objects import namespace, resource_quota
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_options import QuotaOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
 
 from ..kube.conversation import Exchange, conversation

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import Quota
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.quota_model import Quota
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_objects import (
     limit_range,
     namespace,

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import ABSENT
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.paths import ABSENT
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import Quota
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.quota_model import Quota
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.live_quotas import LiveQuotas
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_objects import (
     limit_range,

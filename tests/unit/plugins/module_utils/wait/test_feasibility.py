@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import PendingReason
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pending_reason import PendingReason
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait import feasibility
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.feasibility import GRACE, Feasibility
 

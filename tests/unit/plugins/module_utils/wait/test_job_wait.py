@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.read import JobId
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.read_jobs import JobId
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import pod_selector
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import READY, WaitResult
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import READY, WaitResult, WaitTarget
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.job_wait import wait_for_jobs
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.loop import WaitTarget
 from kubesim import Cluster, Fault
 
 NOT_STARTED = 6  # more than the number of logs that a message has

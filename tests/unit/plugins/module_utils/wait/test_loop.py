@@ -9,7 +9,7 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.read import JobId
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.read_jobs import JobId
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import PAUSED_REPLICAS, POOL, pod_selector
@@ -20,8 +20,9 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import 
     READY,
     SCHEDULED,
     Goal,
+    WaitTarget,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.loop import JobStatus, Wait, WaitTarget
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.loop import JobStatus, Wait
 from chaos.faults import FAULTS
 from chaos.proxy import Plan, Proxy
 from kubesim import Cluster, Fault
@@ -276,11 +277,11 @@ def first_seen(cluster: Cluster, word: str) -> list[float]:
     """The moments at which an object with that word was written."""
     moments: list[float] = []
 
-    def on_event(event: Any) -> None:
-        if f"'{word}'" in str({key: value for key, value in event.new.obj.items() if key != "metadata"}):
+    def on_event(event: str, kind: str, obj: dict[str, Any], old: dict[str, Any] | None) -> None:
+        if f"'{word}'" in str({key: value for key, value in obj.items() if key != "metadata"}):
             moments.append(monotonic())
 
-    cluster.call(lambda: cluster.store.subscribe(on_event))
+    cluster.call(lambda: cluster.registry.subscribe(on_event))
     return moments
 
 

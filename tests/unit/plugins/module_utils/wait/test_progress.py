@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import PendingReason
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pending_reason import PendingReason
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConnectionProblem
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import COMPLETION_INDEX
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.goals import (

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import client as kube_client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import watch as kube_watch
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
@@ -106,7 +106,7 @@ def test_an_interrupted_watch_continues_from_its_version(cluster: Cluster) -> No
         cache.watch()
         put(cluster, "a")
         until(cache, lambda: names(cache) == {"a"})
-        cluster.call(lambda: [watch.break_off() for watch in cluster._server.watches])
+        cluster.break_watches()
         put(cluster, "b")
         until(cache, lambda: names(cache) == {"a", "b"})
     assert cluster.requests.counts() == {LIST: 1, WATCH: 2}
@@ -143,7 +143,7 @@ def broken(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
 def test_a_watch_that_brings_nothing_is_followed_by_a_list(
     cluster: Cluster, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kube_client, "READ_TIMEOUT", 0.3)
+    monkeypatch.setattr(kube_watch, "READ_TIMEOUT", 0.3)
     warned: list[str] = []
     with WatchCache(client(cluster, url=broken), warned.append) as cache:
         cache.add([HERE])

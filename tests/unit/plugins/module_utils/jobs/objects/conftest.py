@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import Built, build
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.built import Built
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
 
 NAMESPACE = "team-a"

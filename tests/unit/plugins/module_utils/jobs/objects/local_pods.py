@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import Built
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.built import Built
 
 INDEX = "metadata.labels['batch.kubernetes.io/job-completion-index']"
 _REFERENCE = re.compile(r"\$\$|\$\((\w+)\)")

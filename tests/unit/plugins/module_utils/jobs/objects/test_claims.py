@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware, UnfitHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware, UnfitHardware
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import slim_pod
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import Built, build
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.built import Built
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
 
 POOL = PoolHardware(device_class="gpu.example.com", types=frozenset({"A100"}))

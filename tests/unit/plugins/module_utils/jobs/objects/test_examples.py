@@ -15,8 +15,8 @@ import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import JOB_TYPE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.job_blocks import JobManifest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import JobManifest
 
 HERE = Path(__file__).resolve().parent
 GOLDEN = HERE / "golden"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators import PoolHardware, UnfitHardware
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import Built
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware, UnfitHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.built import Built
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.pod_levels import violations
 
 BuildJob = Callable[..., Built]

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.digest import digest_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.job_models import Training
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.models import Training
 
 RECORDED = Path(__file__).parents[4] / "fixtures" / "nvidia" / "objects.json"
 KINDS = ("training", "inference", "notebook", "compute")

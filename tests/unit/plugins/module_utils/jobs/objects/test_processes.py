@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import Built
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.built import Built
 
 from . import local_pods
 

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Nodes and pods reduced to what decides where the next pod may go. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .nodes import Node, PodUse, slim_node, slim_pod
+from .pod_requests import Amounts, amount_of, pod_requests
+from .status import is_terminating
+
+Object = Mapping[str, Any]
+HostPort = tuple[str, str, int]  # host IP, protocol, port
+
+PODS = "pods"  # how many pods a node takes, in its allocatable
+
+
+class PlacedPod(NamedTuple):
+    """An unfinished pod that has a node, or that room on one is kept for (``nominated``).
+
+    ``use`` has what it uses of accelerators, and its job. ``owner`` is the kind of its controller. ``ends_by`` are the
+    seconds after ``started_at`` that Kubernetes ends it by.
+    """
+
+    use: PodUse
+    name: str
+    labels: Mapping[str, str]
+    node: str | None
+    nominated: str | None
+    priority: int
+    requests: Amounts
+    ports: tuple[HostPort, ...]
+    keeps_off: tuple[Object, ...]  # its terms of required anti-affinity
+    claims: tuple[str, ...]  # its PersistentVolumeClaims
+    owner: str | None
+    started_at: str
+    created_at: str
+    ends_by: int | None
+    is_ending: bool
+
+    @property
+    def namespace(self) -> str:
+        return self.use.namespace
+
+    @property
+    def uid(self) -> str:
+        return self.use.uid
+
+    @property
+    def job(self) -> tuple[str, str]:
+        """Namespace and name of its job, or its own."""
+        return self.use.namespace, self.use.job or self.name
+
+
+@dataclass(frozen=True)
+class RoomyNode:
+    """A node with everything that it has room for, not only what is accounted."""
+
+    node: Node
+    room: Amounts = field(default_factory=dict)
+    is_cordoned: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.node.labels
+
+
+def roomy_node(node: Object) -> RoomyNode:
+    status = node.get("status") or {}
+    room = status.get("allocatable") or status.get("capacity") or {}
+    return RoomyNode(
+        slim_node(node),
+        {resource: amount_of(resource, amount) for resource, amount in room.items()},
+        bool((node.get("spec") or {}).get("unschedulable")),
+    )
+
+
+def placed_pod(pod: Object) -> PlacedPod:
+    metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+    owners = metadata.get("ownerReferences") or ()
+    return PlacedPod(
+        slim_pod(pod),
+        metadata["name"],
+        metadata.get("labels") or {},
+        spec.get("nodeName"),
+        status.get("nominatedNodeName"),
+        spec.get("priority") or 0,
+        requests_of_pod(pod),
+        host_ports(spec),
+        tuple(required_terms(spec, "podAntiAffinity")),
+        claim_names(spec),
+        next((owner["kind"] for owner in owners if owner.get("controller")), None),
+        status.get("startTime") or metadata.get("creationTimestamp") or "",
+        metadata.get("creationTimestamp") or "",
+        spec.get("activeDeadlineSeconds"),
+        is_terminating(pod),
+    )
+
+
+def requests_of_pod(pod: Object) -> Amounts:
+    """All that it requests, whatever the resource; without zeros."""
+    spec = pod["spec"]
+    names = {*(spec.get("overhead") or ()), *((spec.get("resources") or {}).get("requests") or ())}
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        names.update((container.get("resources") or {}).get("requests") or ())
+    return {name: amount for name, amount in pod_requests(pod, names).items() if amount}
+
+
+def host_ports(spec: Object) -> tuple[HostPort, ...]:
+    """Sidecars have them too (``hostPortInfo``, framework/types.go: containers and restartable init containers)."""
+    sidecars = (one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always")
+    return tuple(
+        (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])
+        for container in (*(spec.get("containers") or ()), *sidecars)
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    )
+
+
+def required_terms(spec: Object, kind: str) -> list[Object]:
+    affinity = (spec.get("affinity") or {}).get(kind) or {}
+    return affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or []
+
+
+def claim_names(spec: Object) -> tuple[str, ...]:
+    sources = (volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or ())
+    return tuple(source["claimName"] for source in sources if source)

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How many pods of a job its namespace's ResourceQuotas let in. Pure.
+
+Source: pkg/quota/v1/evaluator/core/{pods,resource_claims}.go, plugin/pkg/admission/resourcequota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from ..quantity import parse, uniform
+from .admitted_pod import Admission, WantedPod, admitted
+from .pending_reason import PendingReason
+from .pod_facts import PODS, PlacedPod, required_terms
+from .pod_requests import pod_requests
+from .reason import QuotaRefusal, too_small_quota
+from .status import is_terminating, pods_wanted
+
+Object = Mapping[str, Any]
+Charges = dict[str, Fraction]
+
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+_MUST_NAME = {"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
+_BYTES = ("memory", "ephemeral-storage", "storage")
+
+
+@dataclass(frozen=True)
+class QuotaLack:
+    """What a quota does not have for a job. ``ever``: nor when nothing else uses it."""
+
+    quota: str
+    resource: str
+    wanted: Fraction
+    used: Fraction
+    hard: Fraction
+
+    @property
+    def ever(self) -> bool:
+        return self.wanted > self.hard
+
+    @property
+    def missing(self) -> Fraction:
+        return self.wanted + self.used - self.hard
+
+    @property
+    def raised_by(self) -> str:
+        """By how much more it would be enough, with what uses it now."""
+        return self._text(self.missing)
+
+    @property
+    def raised_to(self) -> str:
+        return self._text(self.wanted + self.used)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        amounts = {"requested": self.wanted, "used": self.used, "hard": self.hard}
+        texts = {name: self._text(amount) for name, amount in amounts.items()}
+        return {"quota": self.quota, "resource": self.resource, **texts, "short": self.raised_by}
+
+    def _text(self, amount: Fraction) -> str:
+        return _text(self.resource, amount)
+
+
+@dataclass
+class QuotaState:
+    """A ResourceQuota with what is left of it, which the jobs of a batch share."""
+
+    name: str
+    hard: Charges
+    used: Charges
+    scopes: tuple[Object, ...]
+
+    def concerns(self, pod: WantedPod) -> bool:
+        return all(_in_scope(scope, pod) for scope in self.scopes)
+
+    def unnamed(self, pod: WantedPod) -> list[str]:
+        """What the quota is about and a container does not name, so that the server refuses the pod. It is enough if
+        the pod as a whole names something."""
+        whole = pod.spec.get("resources") or {}
+        if {"cpu", "memory"} & {*(whole.get("requests") or ()), *(whole.get("limits") or ())}:
+            return []
+        found = set()
+        for name in _MUST_NAME & set(self.hard):
+            part = "limits" if name.startswith("limits.") else "requests"
+            for container in (*pod.spec["containers"], *(pod.spec.get("initContainers") or ())):
+                if name.rpartition(".")[2] not in ((container.get("resources") or {}).get(part) or {}):
+                    found.add(name)
+        return sorted(found)
+
+    def lacks(self, charges: Charges, number: int) -> Iterator[QuotaLack]:
+        for name, amount in charges.items() if number else ():
+            if name in self.hard and amount and amount * number + self.used.get(name, 0) > self.hard[name]:
+                yield QuotaLack(self.name, name, amount * number, self.used.get(name, Fraction(0)), self.hard[name])
+
+    def most(self, charges: Charges, number: int) -> int:
+        """As many of the pods as it lets in."""
+        for name, amount in charges.items():
+            if name in self.hard and amount:
+                number = min(number, max(0, int((self.hard[name] - self.used.get(name, 0)) // amount)))
+        return number
+
+    def charge(self, charges: Charges, number: int) -> None:
+        for name, amount in charges.items():
+            if name in self.hard:
+                self.used[name] = self.used.get(name, Fraction(0)) + amount * number
+
+
+def _text(resource: str, amount: Fraction) -> str:
+    """As people write it: 4000 GPUs are no 4k."""
+    text = str(amount) if amount.denominator == 1 else f"{int(amount * 1000)}m"
+    return uniform(text, of_bytes=True) if resource.rpartition(".")[2] in _BYTES else text
+
+
+def quota_state(quota: Object) -> QuotaState | None:
+    """None for a quota that is going, or that limits nothing."""
+    spec, status = quota.get("spec") or {}, quota.get("status") or {}
+    hard = spec.get("hard") or {}
+    if is_terminating(quota) or not hard:
+        return None
+    scopes = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
+    scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
+    used = {name: parse(amount).value for name, amount in (status.get("used") or {}).items()}
+    return QuotaState(
+        quota["metadata"]["name"], {name: parse(amount).value for name, amount in hard.items()}, used, tuple(scopes)
+    )
+
+
+def refused_by_quotas(workload: Object, quotas: Iterable[Object]) -> Iterator[PendingReason]:
+    """Which quotas of its namespace are too small for a workload, whatever else uses them."""
+    metadata = workload["metadata"]
+    pod = admitted(workload["spec"]["template"], metadata["namespace"], metadata["name"], Admission())
+    charges, number = charges_of(pod), pods_wanted({**workload, "status": {}})
+    for state in filter(None, map(quota_state, quotas)):
+        if state.concerns(pod):
+            counted = [name for name, amount in charges.items() if name in state.hard and amount]
+            requested = {name: _text(name, charges[name]) for name in counted}
+            limited = {name: _text(name, state.hard[name]) for name in counted}
+            refusal = QuotaRefusal(state.name, requested, {}, limited)
+            yield from filter(None, [too_small_quota(refusal, number)])
+
+
+def charges_of(pod: WantedPod, claims: Iterable[Object] = ()) -> Charges:
+    """What one pod uses, by the names of quotas; ``claims`` are the specs of those made for it."""
+    found: Charges = {PODS: Fraction(1), "count/pods": Fraction(1)}
+    found |= _of_requests({name: _value(name, amount) for name, amount in pod.requests.items()})
+    for name, amount in _limits(pod).items():
+        if name in _COMPUTE:
+            found[f"limits.{name}"] = amount
+    for spec in claims:
+        _add(found, "count/resourceclaims.resource.k8s.io", 1)
+        for class_name, count in _devices(spec).items():
+            _add(found, f"{class_name}.deviceclass.resource.k8s.io/devices", count)
+            _add(found, f"requests.deviceclass.resource.kubernetes.io/{class_name}", count)
+    return found
+
+
+def charges_of_placed(pod: PlacedPod) -> Charges:
+    """The same of a pod that exists, without its limits."""
+    counted = {PODS: Fraction(1), "count/pods": Fraction(1)}
+    return counted | _of_requests({name: _value(name, amount) for name, amount in pod.requests.items()})
+
+
+def _of_requests(requests: Mapping[str, Fraction]) -> Charges:
+    found: Charges = {}
+    for name, amount in requests.items():
+        if name in _COMPUTE or name.startswith("hugepages-"):
+            found[name] = amount
+        found[f"requests.{name}"] = amount
+    return found
+
+
+def _value(name: str, amount: int) -> Fraction:
+    return Fraction(amount, 1000) if name == "cpu" else Fraction(amount)
+
+
+def _add(charges: Charges, name: str, amount: int) -> None:
+    charges[name] = charges.get(name, Fraction(0)) + amount
+
+
+def _limits(pod: WantedPod) -> Mapping[str, Fraction]:
+    """The sum of its limits, by the arithmetic of requests."""
+
+    def limited(container: Object) -> Object:
+        resources = container.get("resources") or {}
+        return {**container, "resources": {"requests": resources.get("limits") or {}}}
+
+    spec = {key: value for key, value in pod.spec.items() if key not in ("resources", "overhead")}
+    for key in ("containers", "initContainers"):
+        spec[key] = [limited(container) for container in pod.spec.get(key) or ()]
+    return {name: _value(name, amount) for name, amount in pod_requests({"spec": spec}, _COMPUTE).items() if amount}
+
+
+def _devices(spec: Object) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        most: dict[str, int] = {}
+        for one in [request["exactly"]] if "exactly" in request else request.get("firstAvailable") or ():
+            count = 32 if one.get("allocationMode") == "All" else one.get("count", 1)
+            most[one["deviceClassName"]] = max(most.get(one["deviceClassName"], 0), count)
+        for name, count in most.items():
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+def _in_scope(scope: Object, pod: WantedPod) -> bool:
+    """``podMatchesScopeFunc``."""
+    name, spec = scope.get("scopeName"), pod.spec
+    if name in ("Terminating", "NotTerminating"):
+        return bool((spec.get("activeDeadlineSeconds") is not None) == (name == "Terminating"))
+    if name in ("BestEffort", "NotBestEffort"):
+        return bool(_is_best_effort(pod) == (name == "BestEffort"))
+    if name == "PriorityClass":
+        value, values = spec.get("priorityClassName") or "", scope.get("values") or ()
+        operator = scope.get("operator")
+        if operator in ("In", "NotIn"):
+            return bool((bool(value) and value in values) == (operator == "In"))
+        return bool(value) == (operator == "Exists")
+    if name == "CrossNamespacePodAffinity":
+        terms = [*required_terms(spec, "podAffinity"), *required_terms(spec, "podAntiAffinity")]
+        for kind in ("podAffinity", "podAntiAffinity"):
+            own = (spec.get("affinity") or {}).get(kind) or {}
+            preferred = own.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+            terms += [one.get("podAffinityTerm") or {} for one in preferred]
+        return any("namespaceSelector" in term or bool(term.get("namespaces")) for term in terms)
+    return False
+
+
+def _is_best_effort(pod: WantedPod) -> bool:
+    limits = _limits(pod)
+    return not any(name in pod.requests or name in limits for name in ("cpu", "memory"))

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Read why jobs are not running: a fixed number of lists, however many jobs and nodes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Any, TypeVar
+
+from ..kube.client import Client
+from ..kube.errors import if_allowed
+from ..kube.resources import EVENT, KUEUE_WORKLOAD, NODE, POD_GROUP
+from .admission import pod_groups_of, queue_of, waiting_in_queue, waiting_in_volcano
+from .device_shortage import claims_devices
+from .node_loss import nodes_in_doubt
+from .nodes import Node, PodUse, slim_node
+from .pending_reason import PendingReason
+from .preemption import PREEMPTED, last_preemption, may_be_preempted, preemption_text
+from .read_devices import list_or_none, read_devices
+from .read_jobs import JobId, read_pods
+from .read_nodes import read_node, read_nodes_and_uses, read_uses
+from .reason import ClusterView, reason_for
+from .status import is_admitted_by_kueue, is_suspended
+
+Object = Mapping[str, Any]
+K = TypeVar("K")
+
+_READ_SINGLY = 3  # Of more nodes or namespaces than that, all are listed.
+_ABOUT_GROUPS = "involvedObject.kind=PodGroup,reason=Unschedulable"
+
+
+def read_events(client: Client, namespaces: Iterable[str]) -> list[dict[str, Any]]:
+    """The warnings of the given namespaces, oldest first."""
+    return _events(client, sorted(set(namespaces)), "type=Warning")
+
+
+def _events(client: Client, namespaces: Iterable[str | None], fields: str) -> list[dict[str, Any]]:
+    found = (client.list_objects(EVENT, namespace, fields=fields) for namespace in namespaces)
+    return by_time(chain.from_iterable(found))
+
+
+def by_time(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events, the one last seen at the end."""
+
+    def last_seen(event: Object) -> str:
+        in_series = (event.get("series") or {}).get("lastObservedTime")
+        return str(in_series or event.get("lastTimestamp") or event.get("eventTime") or "")
+
+    return sorted(events, key=last_seen)
+
+
+def read_reasons(client: Client, workloads: Mapping[JobId, Object]) -> dict[JobId, str]:
+    """Why the given workloads are not running, where a reason is known.
+
+    Two lists per namespace, and those of ``reasons_of``. Reasons leave out what the account has no permission to read.
+    """
+    if not workloads:
+        return {}
+    namespaces = {namespace for namespace, dummy in workloads}
+    found = if_allowed(lambda: (read_pods(client, workloads), read_events(client, namespaces)), None)
+    return reasons_of(client, workloads, *found) if found else {}
+
+
+def reasons_of(
+    client: Client, workloads: Mapping[K, Object], pods: Mapping[K, Sequence[Object]], events: Sequence[Object]
+) -> dict[K, str]:
+    """The same from pods and events that were read already; the keys can be any.
+
+    Reads the nodes and all unfinished pods if a pod has no node, and devices and claims if it waits for some; the nodes
+    of pods that are not ready, and who preempted pods that are missing.
+    """
+    active = {job: workload for job, workload in workloads.items() if not is_suspended(workload)}
+    nodes: list[Node] | None = None
+    uses: list[PodUse] | None = None
+    if not all(pod["spec"].get("nodeName") for job in active for pod in pods.get(job, ())):
+        nodes, uses = read_nodes_and_uses(client)
+    waiting = [pod for job in active for pod in pods.get(job, ()) if not pod["spec"].get("nodeName")]
+    places = {pod["metadata"]["namespace"] for pod in waiting if claims_devices(pod)}
+    devices = read_devices(client, places) if nodes is not None and places else None
+    names = {use.uid: f"job {use.job} in namespace {use.namespace}" for use in uses or () if use.job}
+    pod_nodes = nodes if nodes is not None else _nodes_in_doubt(client, chain(*(pods.get(job, ()) for job in active)))
+    preemptions = _preemptions(client, active, pods, uses)
+    queued = read_queued(client, workloads, pods)
+    here: dict[str, list[Object]] = defaultdict(list)
+    for event in events:
+        here[event["metadata"]["namespace"]].append(event)
+    found = {
+        job: reason_for(
+            workload,
+            pods.get(job, ()),
+            here[workload["metadata"]["namespace"]],
+            ClusterView(nodes, pod_nodes, preemptions.get(job, ""), devices, names, queued.get(job)),
+        )
+        for job, workload in workloads.items()
+    }
+    return {job: reason for job, reason in found.items() if reason}
+
+
+def read_queued(
+    client: Client, workloads: Mapping[K, Object], pods: Mapping[K, Sequence[Object]]
+) -> dict[K, PendingReason]:
+    """What jobs wait for in queues of Kueue and of Volcano: nothing is asked without any.
+
+    Kueue's Workloads or Volcano's PodGroups in each of their namespaces; none where they cannot be read.
+    """
+    suspended = {
+        job: workload
+        for job, workload in workloads.items()
+        if is_admitted_by_kueue(workload) and is_suspended(workload)
+    }
+    grouped = {
+        job: workload
+        for job, workload in workloads.items()
+        if queue_of(workload).backend == "volcano" and pod_groups_of(pods.get(job, ()))
+    }
+    return {**_waiting_for_kueue(client, suspended), **_waiting_for_volcano(client, grouped, pods)}
+
+
+def _waiting_for_kueue(client: Client, waiting: Mapping[K, Object]) -> dict[K, PendingReason]:
+    version = client.preferred_version(KUEUE_WORKLOAD.api_version.partition("/")[0]) if waiting else None
+    if version is None:
+        return {}
+    resource = replace(KUEUE_WORKLOAD, api_version=version)
+    found = {}
+    for namespace, here in _by_namespace(waiting).items():
+        none: list[dict[str, Any]] = []
+        admissions = if_allowed(partial(client.list_objects, resource, namespace), none)
+        for job, workload in here.items():
+            if reason := waiting_in_queue(workload, queue_of(workload).name or "", admissions):
+                found[job] = reason
+    return found
+
+
+def _waiting_for_volcano(
+    client: Client, waiting: Mapping[K, Object], pods: Mapping[K, Sequence[Object]]
+) -> dict[K, PendingReason]:
+    found = {}
+    for namespace, here in _by_namespace(waiting).items():
+        groups = list_or_none(client, POD_GROUP, namespace) or []
+        none: list[dict[str, Any]] = []
+        events = if_allowed(partial(_events, client, [namespace], _ABOUT_GROUPS), none) if groups else none
+        for job in here:
+            names = pod_groups_of(pods.get(job, ()))
+            own = (group for group in groups if group["metadata"]["name"] in names)
+            if reason := next(filter(None, (waiting_in_volcano(group, groups, events) for group in own)), None):
+                found[job] = reason
+    return found
+
+
+def _by_namespace(workloads: Mapping[K, Object]) -> dict[str, dict[K, Object]]:
+    found: dict[str, dict[K, Object]] = defaultdict(dict)
+    for job, workload in workloads.items():
+        found[workload["metadata"]["namespace"]][job] = workload
+    return found
+
+
+def _nodes_in_doubt(client: Client, pods: Iterable[Object]) -> list[Node]:
+    """The nodes of those pods that may not be ready because of their node; none if listing nodes is forbidden."""
+    names = nodes_in_doubt(pods)
+    if len(names) <= _READ_SINGLY:
+        return [node for name in sorted(names) for node in read_node(client, name)]
+    nodes = if_allowed(lambda: client.list_slim(NODE, slim_node), list[Node]())
+    return [node for node in nodes if node.name in names]
+
+
+def _preemptions(
+    client: Client, workloads: Mapping[K, Object], pods: Mapping[K, Sequence[Object]], uses: Sequence[PodUse] | None
+) -> dict[K, str]:
+    """Who preempted pods of the workloads, in words; ``uses`` are all unfinished pods where they were read already."""
+    hit = {job: obj for job, obj in workloads.items() if may_be_preempted(obj, pods.get(job, ()))}
+    namespaces = {obj["metadata"]["namespace"] for obj in hit.values()}
+    places = namespaces if len(namespaces) <= _READ_SINGLY else {None}
+    events = if_allowed(lambda: _events(client, places, PREEMPTED), list[dict[str, Any]]())
+    found = {job: event for job, obj in hit.items() if (event := last_preemption(obj, events))}
+    if found and uses is None:
+        uses = if_allowed(lambda: read_uses(client), list[PodUse]())
+    return {job: preemption_text(event, uses or ()) for job, event in found.items()}

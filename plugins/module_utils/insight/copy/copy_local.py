@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The files on the host that the module runs on: list them, and put received ones in place."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from ...kube.transport import CHUNK_SIZE
+from ...printable import one_line
+from .copy_archive import FileChanged
+from .copy_scripts import OTHER, STAGE
+from .copy_tree import LINK, ROOT, CopyPlan, FileEntry, Tree, entry_kind
+
+
+def list_directory(root: Path) -> dict[str, FileEntry]:
+    """Everything in a directory, with itself. Raises OSError."""
+    return {name: _entry(Path(os.path.join(root, name))) for name in (ROOT, *_names(root))}
+
+
+def list_files(root: Path, names: Iterable[str]) -> dict[str, FileEntry]:
+    """Those of the names that exist in a directory."""
+    found = {}
+    for name in names:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            path = root / name
+            found[name] = _entry(path)
+    return found
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256. Raises OSError."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(CHUNK_SIZE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def os_error_text(problem: OSError) -> str:
+    """For a message, without its end."""
+    where = f"{one_line(str(problem.filename))}: " if problem.filename else ""
+    return f"local files cannot be copied: {where}{problem.strerror or problem}"
+
+
+def _names(root: Path) -> Iterator[str]:
+    def fail(problem: OSError) -> None:
+        raise problem
+
+    for directory, directories, files in os.walk(root, onerror=fail):
+        directories[:] = sorted(name for name in directories if not name.startswith(STAGE))
+        for name in (*directories, *sorted(files)):
+            yield os.path.relpath(os.path.join(directory, name), root)
+
+
+def _entry(path: Path) -> FileEntry:
+    status = path.lstat()
+    # The tools of a container print names a line each.
+    kind = OTHER if "\n" in str(path) else entry_kind(status.st_mode)
+    target = os.readlink(path) if kind == LINK else ""
+    return FileEntry(kind, stat.S_IMODE(status.st_mode) & 0o777, status.st_size, target=target)
+
+
+class Receiver:
+    """Writes the files of a plan, whose contents arrive one after the other, next to their destination.
+
+    ``put_in_place`` moves all of them there. Before it, only a directory of its own is written, which does not outlive
+    the context. Raises FileChanged for content that is not what was listed, OSError where it cannot be written.
+    """
+
+    def __init__(self, root: Path, source: Tree, plan: CopyPlan) -> None:
+        self._root = root
+        self._source = source
+        self._plan = plan
+        self._stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=_existing(root)))
+        self._files = iter(enumerate(plan.files))
+        self._file: BinaryIO | None = None
+        self._name = ""
+        self._left = 0
+        self._digest = hashlib.sha256()
+        self._next()
+
+    @property
+    def space(self) -> int:
+        """Free bytes where the files go."""
+        return shutil.disk_usage(self._stage).free
+
+    def write(self, data: bytes) -> None:
+        """The next bytes, however they are divided between files."""
+        while data:
+            if self._file is None:
+                raise FileChanged(f"{one_line(self._name)} changed while it was copied")
+            piece, data = data[: self._left], data[self._left :]
+            self._file.write(piece)
+            self._digest.update(piece)
+            self._left -= len(piece)
+            if not self._left:
+                self._next()
+
+    def check_complete(self) -> None:
+        if self._file is not None:
+            raise FileChanged(f"{one_line(self._name)} changed while it was copied")
+
+    def put_in_place(self) -> None:
+        self._root.mkdir(parents=True, exist_ok=True)
+        for name in self._plan.directories:
+            (self._root / name).mkdir(exist_ok=True)
+        for number, name in enumerate(self._plan.files):
+            (self._stage / str(number)).replace(self._root / name)
+        for name in self._plan.links:
+            link = self._stage / "link"
+            link.symlink_to(self._source[name].target)
+            link.replace(self._root / name)
+        for name, mode in self._plan.modes.items():
+            (self._root / name).chmod(mode)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        shutil.rmtree(self._stage, ignore_errors=True)
+
+    def __enter__(self) -> Receiver:
+        return self
+
+    def __exit__(self, *dummy: object) -> None:
+        self.close()
+
+    def _next(self) -> None:
+        """Complete the current file, and begin the next one that has content."""
+        while True:
+            if self._file is not None:
+                self._complete(self._file)
+            number, self._name = next(self._files, (-1, self._name))
+            if number < 0:
+                self._file = None
+                return
+            # Private until it gets the permissions of the source.
+            descriptor = os.open(self._stage / str(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            self._file, self._digest = os.fdopen(descriptor, "wb"), hashlib.sha256()
+            self._left = self._source[self._name].size
+            if self._left:
+                return
+
+    def _complete(self, file: BinaryIO) -> None:
+        entry = self._source[self._name]
+        os.fchmod(file.fileno(), entry.mode)
+        file.close()
+        if entry.digest and entry.digest != self._digest.hexdigest():
+            raise FileChanged(f"{one_line(self._name)} changed while it was copied")
+
+
+def _existing(path: Path) -> Path:
+    """The path, or the first directory above it that exists."""
+    path = Path(os.path.abspath(path))
+    return next(place for place in (path, *path.parents) if place.is_dir())

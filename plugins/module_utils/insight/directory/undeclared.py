@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Objects of ours that a directory does not declare, in the kinds of which it declares any."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...cluster.pool_declarations import declarations_in
+from ...cluster.read_jobs import OWNED, WORKLOADS, JobId
+from ...cluster.status import is_terminating, status_of
+from ...engine.plan import WORKLOAD_KINDS
+from ...kube.client import Client
+from ...kube.concurrency import run_concurrently
+from ...kube.errors import ApiError
+from ...kube.resources import CONFIG_MAP, RESOURCE_QUOTA, Resource
+from ...labels import (
+    APP,
+    JOB_TYPE,
+    MANAGED,
+    QUOTA,
+    SYSTEM_NAMESPACE,
+    is_managed,
+    job_name_of,
+    policy_name,
+    pool_config_map_name,
+)
+from ...quotas.usage import quota_name_of
+
+Object = dict[str, Any]
+
+
+class Undeclared(NamedTuple):
+    """What is no longer declared. ``namespace`` is empty but for jobs."""
+
+    kind: str
+    namespace: str
+    name: str
+    objects: list[Object]
+
+
+def find_undeclared(
+    client: Client, declared: Mapping[str, Sequence[tuple[str, str]]], allowed: Collection[str] | None
+) -> Iterator[Undeclared]:
+    """Only in kinds that the directory declares: another directory may have the others.
+
+    ``declared``: namespace and name, by kind. ``allowed``: the namespaces that the task may act in; None for all.
+    """
+    names = {kind: {name for _namespace, name in places} for kind, places in declared.items() if places}
+    config_maps = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE) if {"pool", "policy"} & names.keys() else []
+    if "pool" in names:
+        for name, obj in undeclared_pools(config_maps, names["pool"]):
+            yield Undeclared("pool", "", name, [obj])
+    if "policy" in names:
+        for name, obj in undeclared_policies(config_maps, names["policy"]):
+            yield Undeclared("policy", "", name, [obj])
+    if "quota" in names:
+        for name, objects in undeclared_quotas(read_quotas(client, allowed), names["quota"]).items():
+            yield Undeclared("quota", "", name, objects)
+    if "job" in names:
+        jobs = set(declared["job"])
+        read = read_job_objects(client, allowed, {namespace for namespace, _name in jobs})
+        for (namespace, name), objects in undeclared_jobs(read, jobs).items():
+            yield Undeclared("job", namespace, name, objects)
+
+
+def undeclared_pools(config_maps: Iterable[Object], declared: Collection[str]) -> Iterator[tuple[str, Object]]:
+    """The declarations of pools in gpuctl-system. Pure, as what follows."""
+    config_maps = list(config_maps)
+    known = {obj["metadata"]["name"]: obj for obj in config_maps}
+    for name in declarations_in(config_maps):
+        if name not in declared:
+            yield name, known[pool_config_map_name(name)]
+
+
+def undeclared_policies(config_maps: Iterable[Object], declared: Collection[str]) -> Iterator[tuple[str, Object]]:
+    for obj in config_maps:
+        if (name := policy_name(obj)) and name not in declared:
+            yield name, obj
+
+
+def undeclared_quotas(quotas: Iterable[Object], declared: Collection[str]) -> dict[str, list[Object]]:
+    """The ResourceQuotas of each quota that is not declared."""
+    found: dict[str, list[Object]] = defaultdict(list)
+    for obj in quotas:
+        name = quota_name_of(obj)
+        if name is not None and name not in declared and not is_terminating(obj):
+            found[name].append(obj)
+    return found
+
+
+def undeclared_jobs(objects: Iterable[Object], declared: Collection[JobId]) -> dict[JobId, list[Object]]:
+    """The workload of each job that is not declared; without one, what is left of it. Ended trainings go by themselves,
+    and what has an owner goes with it."""
+    found: dict[JobId, list[Object]] = defaultdict(list)
+    for obj in objects:
+        job = obj["metadata"]["namespace"], job_name_of(obj) or ""
+        if is_managed(obj) and job not in declared:
+            found[job].append(obj)
+    left = {}
+    for job, own in found.items():
+        workloads = [obj for obj in own if obj["kind"] in WORKLOAD_KINDS and obj["metadata"]["name"] == job[1]]
+        running = [
+            obj for obj in workloads if not is_terminating(obj) and status_of(obj) not in ("Succeeded", "Failed")
+        ]
+        rest = [obj for obj in own if not is_terminating(obj) and not obj["metadata"].get("ownerReferences")]
+        if shown := running if workloads else rest:
+            left[job] = shown
+    return left
+
+
+def read_job_objects(client: Client, namespaces: Collection[str] | None, known: Collection[str]) -> list[Object]:
+    """The objects of all jobs: a list for each kind. ``known`` namespaces are listed where the cluster may not be."""
+
+    def read(query: tuple[Resource, str | None]) -> list[Object]:
+        resource, namespace = query
+        found = client.list_objects(
+            resource, namespace, labels=f"{MANAGED},{APP},{JOB_TYPE}", metadata_only=resource not in WORKLOADS
+        )
+        return [{**obj, "kind": resource.kind, "apiVersion": resource.api_version} for obj in found]
+
+    def read_all(places: Iterable[str | None]) -> list[Object]:
+        queries = [(resource, place) for place in places for resource in OWNED]
+        return [obj for found in run_concurrently(read, queries, client.concurrency) for obj in found]
+
+    if namespaces is not None:
+        return read_all(sorted(namespaces))
+    return _in_cluster(lambda: read_all([None]), lambda: read_all(sorted(known)))
+
+
+def read_quotas(client: Client, namespaces: Collection[str] | None) -> list[Object]:
+    """The ResourceQuotas of all quotas, in the namespaces that the task may act in."""
+    found = client.list_objects(RESOURCE_QUOTA, labels=f"{MANAGED},{QUOTA}")
+    return [obj for obj in found if namespaces is None or obj["metadata"]["namespace"] in namespaces]
+
+
+def _in_cluster(read: Callable[[], list[Object]], read_some: Callable[[], list[Object]]) -> list[Object]:
+    try:
+        return read()
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        return read_some()

@@ -1,0 +1,754 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whether jobs would run now, and if not, what they wait for: the scheduler's rules, played through. Pure.
+
+Where the answer depends on what the scheduler is free to choose (which of several nodes takes the first pod), each
+choice is tried. Only what comes out the same for all of them is said.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from ...cluster.admitted_pod import WantedPod
+from ...cluster.pod_facts import PODS, PlacedPod
+from ...cluster.quota_fit import Charges, QuotaLack, QuotaState, charges_of_placed
+from .pod_rules import PodRules
+from .victims import best_eviction
+from .world import CORDONED, TAINTED, NodeState, World, unsuitable
+
+Object = Mapping[str, Any]
+JobName = tuple[str, str]  # namespace, name
+
+NOW, AFTER_PREEMPTION, AFTER_JOBS, AFTER_NODES, AFTER_QUOTA, NEVER, UNKNOWN = (
+    "now",
+    "after_preemption",
+    "after_jobs",
+    "after_nodes",
+    "after_quota",
+    "never",
+    "unknown",
+)
+STUCK = "stuck"
+
+_TRIALS = 8  # ways to place the earlier jobs of a batch
+_FEW_TRIALS, _MANY_NODES = 3, 200  # On many nodes there is more room to differ, and less that depends on it.
+_PACKED, _SPREAD = 101, 102  # numbers of trials with a target: an even one puts copies on as many nodes as it can
+_STARTS = 64  # places where the first pod may go
+_ENDLESS = ("DaemonSet", "Node")  # their pods come back at once
+_CONDITIONS = "node.kubernetes.io/"
+
+
+@dataclass(frozen=True)
+class FitJob:
+    """A job that is judged. ``replaces``: its own pods that go before it starts. ``undecided``: further things that
+    cannot be judged, such as a queue that admits it."""
+
+    namespace: str
+    name: str
+    pod: WantedPod
+    number: int
+    charges: Charges = field(default_factory=dict)
+    replaces: tuple[PlacedPod, ...] = ()
+    undecided: tuple[str, ...] = ()
+
+    @property
+    def likeness(self) -> str:
+        """Jobs that are alike get the same answer, for the same reasons, unless pods mind their labels."""
+        pod = self.pod
+        containers = ("containers", "initContainers")
+        own = (*containers, "hostname", "subdomain")
+        spec = {key: value for key, value in pod.spec.items() if key not in own}
+        spec["resources"] = [one.get("resources") for key in containers for one in pod.spec.get(key) or ()]
+        charges = {name: str(amount) for name, amount in self.charges.items()}
+        texts = [*pod.undecided, *self.undecided], pod.refusals
+        amounts = pod.requests, charges, pod.priority, self.number
+        return json.dumps([self.namespace, spec, amounts, pod.ports, texts], sort_keys=True)
+
+
+@dataclass(frozen=True)
+class FitChange:
+    """Other values of fields of the manifest, with those before, and what would come of them."""
+
+    fields: tuple[tuple[str, str, str], ...]  # field, before, after
+    verdict: str = NOW
+
+    @property
+    def of(self) -> tuple[str, ...]:
+        return tuple(field for field, _before, _after in self.fields)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The answer for one job.
+
+    ``nodes`` are those that take its pods, as far as they find some, ``possible`` the number of nodes that would take
+    one now. ``evicted`` are the jobs that are preempted, ``after`` those that have to end first. ``refusals`` say why
+    how many nodes do not take the next pod. ``lacks`` is what quotas lack. ``places`` are those of the topology where
+    its first pod may go, and for how many there is room from there.
+    """
+
+    job: FitJob
+    verdict: str
+    nodes: tuple[str, ...] = ()
+    possible: int = 0
+    evicted: tuple[JobName, ...] = ()
+    after: tuple[JobName, ...] = ()
+    lacks: tuple[QuotaLack, ...] = ()
+    refused: tuple[str, ...] = ()
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    away: tuple[str, ...] = ()  # nodes that do not accept pods at the moment, and would help
+    undecided: tuple[str, ...] = ()
+    otherwise: str = ""  # the verdict but for what is not judged
+    places: tuple[tuple[str, int], ...] = ()
+    depends_on_place: bool = False
+    depends_on_batch: bool = False
+    is_one_of_several: bool = False
+    changes: tuple[FitChange, ...] = ()
+
+
+Variants = Callable[[FitJob], Iterable[tuple[FitChange, FitJob]]]
+
+
+@dataclass
+class Cluster:
+    """What jobs are judged against. ``ends``: when jobs end, as far as that is known, as seconds from now. ``users``:
+    what jobs use of quotas, by namespace. ``knows_nodes``: without permission to list nodes, the world has none."""
+
+    world: World
+    quotas: Mapping[str, Sequence[QuotaState]] = field(default_factory=dict)  # by namespace
+    budgets: Sequence[Object] = ()
+    ends: Mapping[JobName, float] = field(default_factory=dict)
+    users: Mapping[str, Mapping[JobName, Charges]] = field(default_factory=dict)
+    endless: frozenset[JobName] = frozenset()  # services and notebooks, which end when a person says so
+    knows_nodes: bool = True
+
+
+@dataclass
+class _Attempt:
+    """Pods that were put on nodes, and those that were taken off for them; ``undo`` puts everything back."""
+
+    world: World
+    placed: list[PlacedPod] = field(default_factory=list)
+    evicted: list[PlacedPod] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
+    refusals: Counter[str] = field(default_factory=Counter)
+    start: str = ""
+    log: list[tuple[bool, PlacedPod]] = field(default_factory=list)
+    is_adrift: bool = False  # the first of several pods that must be near each other waits for what it preempts
+
+    def kind(self, number: int) -> str:
+        if len(self.nodes) < number:
+            return STUCK
+        if self.is_adrift:
+            return UNKNOWN
+        return AFTER_PREEMPTION if self.evicted else NOW
+
+    def undo(self) -> None:
+        for was_placed, pod in reversed(self.log):
+            if was_placed:
+                self.world.remove(pod)
+            else:
+                self.world.put_back(pod)
+        self.log.clear()
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Everything is put back for a while."""
+        log = list(self.log)
+        self.undo()
+        try:
+            yield
+        finally:
+            for was_placed, pod in log:
+                if was_placed:
+                    self.world.put_back(pod)
+                else:
+                    self.world.remove(pod)
+            self.log = log
+
+
+def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None = None) -> list[Fit]:
+    """The answers, in the order of the jobs. More important ones go first, as in the scheduler's queue."""
+    order = sorted(range(len(jobs)), key=lambda index: -jobs[index].pod.priority)
+    ordered = [jobs[index] for index in order]
+    matters = len(jobs) > 1 and not _alike(jobs)
+    number = _FEW_TRIALS if len(cluster.world.nodes) > _MANY_NODES else _TRIALS
+    trials = [_Trial(cluster, random.Random(seed), seed) for seed in range(number if matters else 1)]
+    for later in _crowded(cluster.world, ordered)[:number] if matters else ():
+        ways = ((_PACKED, True), (_SPREAD, True), (_PACKED, False))
+        trials += (_Trial(cluster, random.Random(0), seed, later.pod, hostile) for seed, hostile in ways)
+    first = trials[0].run(ordered, variants)
+    others = [trial.run(ordered, None) for trial in trials[1:]]
+    fits = []
+    for place, fit in enumerate(first):
+        verdicts = {fit.otherwise or fit.verdict, *(one[place].otherwise or one[place].verdict for one in others)}
+        rough = {STUCK if verdict not in (NOW, AFTER_PREEMPTION, UNKNOWN) else verdict for verdict in verdicts}
+        differs = len(rough) > 1 and fit.verdict != UNKNOWN
+        fit = replace(fit, is_one_of_several=len(jobs) > 1)
+        fits.append(replace(fit, verdict=UNKNOWN, depends_on_batch=True) if differs else fit)
+    answers: dict[int, Fit] = dict(zip(order, fits, strict=True))
+    return [answers[index] for index in range(len(jobs))]
+
+
+def _crowded(world: World, jobs: Sequence[FitJob]) -> list[FitJob]:
+    """The jobs that may go to nodes where earlier ones may go too."""
+    taken: set[str] = set()
+    found = []
+    for job in jobs:
+        names = {state.name for state in world.suitable(job.pod)[0]}
+        if names & taken:
+            found.append(job)
+        taken |= names
+    return found
+
+
+def _alike(jobs: Sequence[FitJob]) -> bool:
+    """Copies of one pod without rules of its own: it does not matter which of the nodes that fit take some of them."""
+    first = jobs[0].pod
+    return all(
+        job.pod.requests == first.requests
+        and job.pod.ports == first.ports
+        and job.pod.priority == first.priority
+        and not job.pod.minds_its_own
+        and all(job.pod.spec.get(key) == first.spec.get(key) for key in ("nodeSelector", "affinity", "tolerations"))
+        for job in jobs
+    )
+
+
+class _Trial:
+    """One way in which the jobs of a batch may be placed, one after the other.
+
+    With a ``target``, the jobs before it go where they leave it the least room, or the most.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        chance: random.Random,
+        seed: int,
+        target: WantedPod | None = None,
+        hostile: bool = False,
+    ) -> None:
+        self._target = target
+        self._hostile = hostile
+        self._cluster = cluster
+        self._world = cluster.world
+        self._targeted = {state.name for state in self._world.suitable(target)[0]} if target else set()
+        self._chance = chance
+        self._seed = seed
+        self._attempts: list[_Attempt] = []
+        self._known: dict[tuple[Any, ...], Fit] = {}
+        self._waits: dict[tuple[str, int], Fit] = {}
+        self._moves = 0
+
+    def run(self, jobs: Sequence[FitJob], variants: Variants | None) -> list[Fit]:
+        charged: list[tuple[QuotaState, dict[str, Any]]] = [
+            (state, dict(state.used)) for states in self._cluster.quotas.values() for state in states
+        ]
+        gone = [pod for job in jobs for pod in job.replaces]
+        for pod in gone:
+            for state in self._cluster.quotas.get(pod.namespace, ()):
+                state.charge(charges_of_placed(pod), -1)
+        try:
+            with self._world.without(gone):
+                fits = [self._judge(job, variants) for job in jobs]
+                for attempt in reversed(self._attempts):
+                    attempt.undo()
+            return fits
+        finally:
+            for state, used in charged:
+                state.used = used
+
+    # -- one job -------------------------------------------------------------------------------------------------------
+
+    def _judge(self, job: FitJob, variants: Variants | None) -> Fit:
+        if not self._is_like_others(job):
+            return self._answer(job, variants)
+        used = (tuple(sorted(state.used.items())) for state in self._cluster.quotas.get(job.namespace, ()))
+        key = job.likeness, self._moves, *used
+        if key not in self._known:
+            self._known[key] = self._answer(job, variants)
+        return replace(self._known[key], job=job)
+
+    def _is_like_others(self, job: FitJob) -> bool:
+        """Whether jobs of its likeness get its answer: no rule between pods looks at labels."""
+        return not (job.pod.minds_its_own or self._world.has_rules)
+
+    def _answer(self, job: FitJob, variants: Variants | None) -> Fit:
+        undecided = self._undecided(job)
+        states = [one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(job.pod)]
+        lacks = [lack for state in states for lack in state.lacks(job.charges, job.number)]
+        refused = list(job.pod.refusals)
+        refused += [
+            f"quota {one.name} requires {name} in each container" for one in states for name in one.unnamed(job.pod)
+        ]
+        let_in = 0 if refused else min([job.number, *(one.most(job.charges, job.number) for one in states)])
+        for state in states:
+            state.charge(job.charges, let_in)
+        possible = 0 if self._seed else self._possible(job)
+        if job.pod.near:
+            attempts = self._explore(job, let_in)
+            chosen = self._place(job, let_in, self._start(let_in, attempts))
+        else:
+            chosen = self._place(job, let_in)
+            attempts = [chosen]
+        kinds = {attempt.kind(let_in) for attempt in attempts}
+        fit = replace(self._verdict(job, chosen, kinds, attempts, let_in), possible=possible)
+        if not self._cluster.knows_nodes and fit.verdict != NOW:
+            fit = replace(fit, verdict=UNKNOWN)
+        if refused:
+            fit = replace(fit, verdict=NEVER, refused=tuple(refused))
+        elif lacks:
+            ever = any(lack.ever for lack in lacks) or fit.verdict == NEVER
+            fit = replace(fit, verdict=NEVER if ever else AFTER_QUOTA, lacks=tuple(lacks))
+            if not ever:
+                after = (*self._needed_for_quotas(job, states, lacks), *fit.after)
+                fit = replace(fit, after=tuple(dict.fromkeys(after)))
+        if undecided and fit.verdict != NEVER:
+            otherwise = "" if fit.verdict == UNKNOWN else fit.verdict
+            fit = replace(fit, verdict=UNKNOWN, otherwise=otherwise, undecided=tuple(undecided))
+        if variants and (fit.depends_on_place or fit.verdict not in (NOW, UNKNOWN)):
+            for state in states:
+                state.charge(job.charges, -let_in)
+            better = (NOW,) if fit.verdict == AFTER_PREEMPTION else (NOW, AFTER_PREEMPTION)
+            with chosen.undone():
+                changes = tuple(self._changes(job, variants, better))
+                if not changes and fit.verdict == NEVER and not refused:
+                    changes = tuple(self._later_change(job, variants))
+            fit = replace(fit, changes=changes)
+            for state in states:
+                state.charge(job.charges, let_in)
+        return fit
+
+    def _needed_for_quotas(
+        self, job: FitJob, states: Sequence[QuotaState], lacks: Sequence[QuotaLack]
+    ) -> list[JobName]:
+        """The first jobs of the namespace to end that leave it enough of its quotas; none where that is unknown."""
+        missing: dict[str, Fraction] = {}
+        for lack in lacks:
+            missing[lack.resource] = max(missing.get(lack.resource, Fraction(0)), lack.missing)
+        users = {name: uses for name, uses in self._cluster.users.get(job.namespace, {}).items() if name[1] != job.name}
+        needed: list[JobName] = []
+        for name in sorted(users, key=self._end):
+            if any(amount > 0 and users[name].get(resource) for resource, amount in missing.items()):
+                needed.append(name)
+                missing = {resource: amount - users[name].get(resource, 0) for resource, amount in missing.items()}
+        if any(amount > 0 for amount in missing.values()) or any(state.scopes for state in states):
+            return []
+        for name in needed[:-1]:
+            without = {resource: amount + users[name].get(resource, 0) for resource, amount in missing.items()}
+            if all(amount <= 0 for amount in without.values()):
+                needed, missing = [one for one in needed if one != name], without
+        return needed
+
+    def _undecided(self, job: FitJob) -> list[str]:
+        found = (text for check in self._world.checks for text in check.undecided(job.pod))
+        return list(dict.fromkeys([*job.pod.undecided, *job.undecided, *found]))
+
+    def _start(self, number: int, attempts: Sequence[_Attempt]) -> str:
+        """Where the first pod goes for the following jobs: where the job fits, if there is such a place."""
+        best = [one for one in attempts if one.kind(number) == NOW] or list(attempts)
+        return self._chance.choice(best).start if self._seed else best[0].start
+
+    def _explore(self, job: FitJob, number: int) -> list[_Attempt]:
+        """An attempt from each place where the first pod may go; nothing of them stays."""
+        found = []
+        with self._world.rules_of(job.pod) as rules:
+            nodes = self._ordered(self._world.suitable(job.pod)[0], job.pod)
+            places = _places(self._world, job.pod, nodes, rules) if job.pod.near else {"": nodes}
+            for name in list(places)[:_STARTS]:
+                attempt = self._attempt(job, number, name, nodes, places[name], rules)
+                attempt.undo()
+                found.append(attempt)
+        return found
+
+    def _place(self, job: FitJob, number: int, start: str = "") -> _Attempt:
+        """The attempt that stays, so that the following jobs find it."""
+        with self._world.rules_of(job.pod) as rules:
+            nodes = self._ordered(self._world.suitable(job.pod)[0], job.pod)
+            places = _places(self._world, job.pod, nodes, rules) if job.pod.near else {}
+            attempt = self._attempt(job, number, start, nodes, places.get(start, nodes), rules)
+            if len(attempt.nodes) < number and not self._seed:
+                attempt.refusals = self._refusals(job.pod, rules)
+        if attempt.log:
+            self._moves += 1
+        self._attempts.append(attempt)
+        return attempt
+
+    def _attempt(
+        self,
+        job: FitJob,
+        number: int,
+        start: str,
+        nodes: Sequence[NodeState],
+        starts: Sequence[NodeState],
+        rules: PodRules,
+    ) -> _Attempt:
+        attempt = _Attempt(self._world, start=start)
+        self._fill(attempt, job.pod, number, nodes, starts, rules)
+        return attempt
+
+    def _ordered(self, nodes: list[NodeState], pod: WantedPod) -> list[NodeState]:
+        """The nodes in the order of this trial: as listed, the fullest first, the emptiest first, and by chance."""
+        if self._target is not None:
+            with self._world.rules_of(self._target) as rules:
+                harm = {state.name: self._harm(self._target, state, pod, rules) for state in nodes}
+            return sorted(nodes, key=lambda state: harm[state.name], reverse=self._hostile)
+        if self._seed == 0:
+            return nodes
+        if self._seed in (1, 2):
+            return sorted(nodes, key=lambda state: len(state.pods), reverse=self._seed == 1)
+        return self._chance.sample(nodes, len(nodes))
+
+    def _harm(self, target: WantedPod, state: NodeState, pod: WantedPod, rules: PodRules) -> tuple[int, int]:
+        """How many copies of the target fit less on a node once the pod is there; and how many fit at all."""
+        if state.name not in self._targeted:
+            return 0, 0
+        if target.minds_its_own or target.ports:  # Who else is there may matter as much as how much is left.
+            return int(self._world.refuse(target, state, rules) is None), 0
+        before = _copies(target, state.free)
+        left = {name: amount - pod.requests.get(name, 0) for name, amount in state.free.items()}
+        return before - _copies(target, left), -before if self._hostile else before
+
+    def _fill(
+        self,
+        attempt: _Attempt,
+        pod: WantedPod,
+        number: int,
+        nodes: Sequence[NodeState],
+        starts: Sequence[NodeState],
+        rules: PodRules,
+    ) -> None:
+        """Put as many copies on nodes as find room, the first on one of ``starts``; then make room for the others."""
+        is_spread = self._seed % 2 == 0
+        if number and not self._take_any(attempt, pod, starts, rules):
+            self._make_room(attempt, pod, starts, rules)
+            # Rules between pods do not see those that are only nominated for another node (the scheduler's
+            # RunFilterPluginsWithNominatedPods): until the first one is there, the others may be nominated elsewhere.
+            attempt.is_adrift = bool(pod.near) and number > 1
+        open_nodes = rules.near_enough(nodes)
+        if is_spread and attempt.nodes:
+            open_nodes.sort(key=lambda state: state.name == attempt.nodes[0])
+        while 0 < len(attempt.nodes) < number:
+            taking = []
+            for state in open_nodes:
+                while len(attempt.nodes) < number and self._take(attempt, pod, state, rules):
+                    taking.append(state)
+                    if is_spread:
+                        break
+            if taking:
+                # A copy that finds no room now finds none later, but for rules among copies.
+                open_nodes = open_nodes if pod.minds_its_own else taking
+            elif self._make_room(attempt, pod, nodes, rules):
+                open_nodes = rules.near_enough(nodes)
+            else:
+                break
+
+    def _refusals(self, pod: WantedPod, rules: PodRules) -> Counter[str]:
+        """Why how many nodes do not take one more."""
+        nodes, found = self._world.suitable(pod)
+        found = Counter(found)
+        for refusal in filter(None, (self._world.refuse(pod, state, rules) for state in nodes)):
+            found[", ".join(refusal.resources) or refusal.reason] += 1
+        return found
+
+    def _take_any(self, attempt: _Attempt, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> bool:
+        if not self._world.may_take(pod, nodes):
+            return False
+        return any(self._take(attempt, pod, state, rules) for state in nodes)
+
+    def _take(self, attempt: _Attempt, pod: WantedPod, state: NodeState, rules: PodRules) -> bool:
+        if self._world.refuse(pod, state, rules) is not None:
+            return False
+        copy = self._world.place(pod, state)
+        attempt.log.append((True, copy))
+        attempt.placed.append(copy)
+        attempt.nodes.append(state.name)
+        return True
+
+    def _make_room(self, attempt: _Attempt, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> bool:
+        eviction = best_eviction(self._world, pod, nodes, rules, self._cluster.budgets)
+        if eviction is None:
+            return False
+        for victim in eviction.pods:
+            self._world.remove(victim)
+            attempt.log.append((False, victim))
+            attempt.evicted.append(victim)
+        return self._take(attempt, pod, eviction.node, rules)
+
+    # -- why not -------------------------------------------------------------------------------------------------------
+
+    def _verdict(
+        self, job: FitJob, chosen: _Attempt, kinds: set[str], attempts: Sequence[_Attempt], number: int
+    ) -> Fit:
+        evicted = tuple(dict.fromkeys(pod.job for pod in chosen.evicted))
+        fit = Fit(
+            job,
+            NOW,
+            tuple(chosen.nodes),
+            evicted=evicted,
+            refusals=dict(chosen.refusals.most_common()),
+        )
+        if kinds == {NOW}:
+            return fit
+        if kinds == {AFTER_PREEMPTION}:
+            return replace(fit, verdict=AFTER_PREEMPTION)
+        if kinds == {UNKNOWN}:
+            text = "it preempts other jobs, and until these have ended nothing keeps its pods near each other"
+            return replace(fit, verdict=UNKNOWN, otherwise=AFTER_PREEMPTION, undecided=(text,))
+        fit = replace(fit, places=tuple((one.start, len(one.nodes)) for one in attempts if one.start))
+        if len(kinds) > 1:
+            return replace(fit, verdict=UNKNOWN, depends_on_place=True)
+        if self._seed:
+            return replace(fit, verdict=STUCK)
+        fit, key = replace(fit, evicted=()), (job.likeness, self._moves)
+        if key in self._waits and self._is_like_others(job):  # What is left of quotas does not matter here.
+            known = self._waits[key]
+            return replace(fit, verdict=known.verdict, away=known.away, after=known.after, undecided=known.undecided)
+        with chosen.undone():
+            fit = self._waits[key] = self._waiting(fit, job)
+        return fit
+
+    def _possible(self, job: FitJob) -> int:
+        suitable, _refused = self._world.suitable(job.pod)
+        suitable = suitable[:200]
+        if not self._world.may_take(job.pod, suitable):
+            return 0
+        with self._world.rules_of(job.pod) as rules:
+            return sum(self._world.refuse(job.pod, state, rules) is None for state in suitable)
+
+    def _waiting(self, fit: Fit, job: FitJob) -> Fit:
+        """What has to end, or to come back, before the job runs."""
+        if not self._ever_fits(job, everywhere=False):
+            if not self._ever_fits(replace(job, pod=_healthy(job.pod)), everywhere=False):
+                return replace(fit, verdict=NEVER)
+            away = [one.name for one in self._away(job)]
+            return replace(fit, verdict=AFTER_NODES, away=tuple(away))
+        if not self._ever_fits(job):
+            text = "even once other jobs have ended, it depends on where the scheduler puts the first pod"
+            return replace(fit, verdict=UNKNOWN, undecided=(text,))
+        groups = self._groups(job)
+        ordered = sorted(groups, key=self._end)
+        rooms = self._rooms(job)
+        needed = self._needed(job, groups, ordered) if rooms is None else _needed_for_room(rooms, groups, ordered)
+        return replace(fit, verdict=AFTER_JOBS, after=tuple(needed))
+
+    def _rooms(self, job: FitJob, *, empty: bool = False) -> _Rooms | None:
+        """The room on the nodes, where it alone decides; once all other jobs have ended, if ``empty``."""
+        with self._world.rules_of(job.pod) as rules:
+            if rules.beyond_own_kind or not self._world.only_amounts(job.pod):
+                return None
+        return _Rooms(job, {state.name: state for state in self._world.suitable(job.pod)[0]}, empty=empty)
+
+    def _ever_fits(self, job: FitJob, *, everywhere: bool = True) -> bool:
+        """Whether it runs once all other jobs have ended."""
+        rooms = self._rooms(job, empty=True)
+        if rooms is None:
+            everything = [pod for pods in self._groups(job).values() for pod in pods]
+            return self._fits(job, everything, everywhere=everywhere)
+        return rooms.fit(everywhere=everywhere)
+
+    def _needed(
+        self, job: FitJob, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
+    ) -> list[JobName]:
+        """The first jobs to end that make room, without those that do not matter."""
+        low, high = 1, len(ordered)
+        while low < high:
+            middle = (low + high) // 2
+            if self._fits(job, [pod for name in ordered[:middle] for pod in groups[name]]):
+                high = middle
+            else:
+                low = middle + 1
+        needed = list(ordered[:high])
+        for name in ordered[: high - 1][-20:]:
+            fewer = [one for one in needed if one != name]
+            if self._fits(job, [pod for one in fewer for pod in groups[one]]):
+                needed = fewer
+        return needed
+
+    def _groups(self, job: FitJob) -> dict[JobName, list[PlacedPod]]:
+        """The pods that may end, by job."""
+        groups: dict[JobName, list[PlacedPod]] = {}
+        suitable, _refused = self._world.suitable(job.pod)
+        near = {state.name for state in suitable}
+        for pod in self._world.pods():
+            if pod.owner not in _ENDLESS and (pod.node in near or pod.keeps_off):
+                groups.setdefault(pod.job, []).append(pod)
+        return groups
+
+    def _end(self, name: JobName) -> tuple[bool, float, JobName]:
+        return name in self._cluster.endless, self._cluster.ends.get(name, float("inf")), name
+
+    def _fits(self, job: FitJob, gone: Iterable[PlacedPod], *, everywhere: bool = True) -> bool:
+        """Whether it runs without some pods, wherever its first pod goes; or else where that is at its best."""
+        with self._world.without(gone):
+            found = (attempt.kind(job.number) == NOW for attempt in self._explore(_calm(job), job.number))
+            return all(found) if everywhere else any(found)
+
+    def _away(self, job: FitJob) -> Iterator[NodeState]:
+        """The nodes that would be suitable if they were well and not cordoned."""
+        healthy = _healthy(job.pod)
+        for state in self._world.nodes.values():
+            if unsuitable(job.pod, state.node) in (CORDONED, TAINTED) and not unsuitable(healthy, state.node):
+                yield state
+
+    def _changes(self, job: FitJob, variants: Variants, better: Sequence[str]) -> Iterator[FitChange]:
+        """The first change of each field that makes the job run, in the order in which they are proposed."""
+        found: set[tuple[str, ...]] = set()
+        for change, other in self._let_in(job, variants):
+            if change.of not in found:
+                tried = other if AFTER_PREEMPTION in better else _calm(other)
+                kinds = {attempt.kind(other.number) for attempt in self._explore(tried, other.number)}
+                if len(kinds) == 1 and kinds <= set(better):
+                    found.add(change.of)
+                    yield replace(change, verdict=kinds.pop())
+
+    def _later_change(self, job: FitJob, variants: Variants) -> Iterator[FitChange]:
+        """The first change that makes the job run once others have ended."""
+        for change, other in self._let_in(job, variants):
+            if self._ever_fits(other):
+                yield replace(change, verdict=AFTER_JOBS)
+                return
+
+    def _let_in(self, job: FitJob, variants: Variants) -> Iterator[tuple[FitChange, FitJob]]:
+        """The changed jobs that the quotas and limits let in, of those that can be judged."""
+        for change, other in variants(job):
+            if other.pod.refusals or self._undecided(other):
+                continue
+            quotas = (one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(other.pod))
+            if all(one.most(other.charges, other.number) >= other.number for one in quotas):
+                yield change, other
+
+
+def _calm(job: FitJob) -> FitJob:
+    """The job if it preempted nothing."""
+    return replace(job, pod=replace(job.pod, preempts=False))
+
+
+def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> dict[str, list[NodeState]]:
+    """The nodes where the first pod may go, by the place of the topology that binds the others to it."""
+    keys = [term["topologyKey"] for term in pod.near]
+    found: dict[str, list[NodeState]] = {}
+    for state in nodes:
+        if world.refuse(pod, state, rules) is None:
+            place = ", ".join(str(state.node.labels.get(key)) for key in dict.fromkeys(keys))
+            found.setdefault(place, []).append(state)
+    return found or {"": list(nodes)}
+
+
+class _Rooms:
+    """How many copies of a job's pod the nodes have room for, by the place of the topology that binds them together."""
+
+    def __init__(self, job: FitJob, nodes: Mapping[str, NodeState], *, empty: bool) -> None:
+        keys = [term["topologyKey"] for term in job.pod.near]
+        self._job = job
+        self._nodes = {name: state for name, state in nodes.items() if all(key in state.node.labels for key in keys)}
+        self._places = {name: tuple(state.node.labels[key] for key in keys) for name, state in self._nodes.items()}
+        self._gone = {
+            name: [pod for pod in state.pods.values() if empty and pod.owner not in _ENDLESS]
+            for name, state in self._nodes.items()
+        }
+        self._room = dict.fromkeys(self._nodes, 0)
+        self._sums: Counter[tuple[str, ...]] = Counter()
+        self._count(self._nodes)
+
+    def end(self, pods: Iterable[PlacedPod]) -> None:
+        for pod in (own := self._among(pods)):
+            self._gone[str(pod.node)].append(pod)
+        self._count({str(pod.node) for pod in own})
+
+    def start_again(self, pods: Iterable[PlacedPod]) -> None:
+        for pod in (own := self._among(pods)):
+            self._gone[str(pod.node)].remove(pod)
+        self._count({str(pod.node) for pod in own})
+
+    def _among(self, pods: Iterable[PlacedPod]) -> list[PlacedPod]:
+        return [pod for pod in pods if pod.node in self._nodes]
+
+    def _count(self, names: Iterable[str]) -> None:
+        for name in names:
+            room = _room(self._job.pod, self._nodes[name], self._gone[name])
+            self._sums[self._places[name]] += room - self._room[name]
+            self._room[name] = room
+
+    def by_place(
+        self, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
+    ) -> Iterator[list[JobName]]:
+        """The jobs with pods in each place, where there are several."""
+        if len(self._sums) > 1:
+            found: dict[tuple[str, ...], list[JobName]] = {}
+            for name in ordered:
+                for place in {self._places[str(pod.node)] for pod in self._among(groups[name])}:
+                    found.setdefault(place, []).append(name)
+            yield from found.values()
+
+    def fit(self, *, everywhere: bool = True) -> bool:
+        """Whether all copies find room, wherever the first goes; or else where that is at its best."""
+        found = [room >= self._job.number for room in self._sums.values() if room]
+        return bool(found) and (all(found) if everywhere else any(found))
+
+
+def _needed_for_room(
+    rooms: _Rooms, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
+) -> list[JobName]:
+    """The first jobs to end that make room, without those that do not matter: in whichever place that is first."""
+    found = []
+    for names in (*rooms.by_place(groups, ordered), ordered):
+        ended: list[JobName] = []
+        for name in names:
+            if rooms.fit():
+                break
+            rooms.end(groups[name])
+            ended.append(name)
+        if rooms.fit():
+            ended = _without_others(rooms, groups, ended)
+            found.append(ended)
+        for name in ended:
+            rooms.start_again(groups[name])
+    place = {name: index for index, name in enumerate(ordered)}
+    return min(found, key=lambda names: (max(place[name] for name in names), len(names)))
+
+
+def _without_others(
+    rooms: _Rooms, groups: Mapping[JobName, list[PlacedPod]], ended: Sequence[JobName]
+) -> list[JobName]:
+    """Those of the jobs that have ended that matter; the others start again."""
+    left = list(ended)
+    for name in ended[:-1]:
+        rooms.start_again(groups[name])
+        if rooms.fit():
+            left.remove(name)
+        else:
+            rooms.end(groups[name])
+    return left
+
+
+def _room(pod: WantedPod, state: NodeState, gone: Sequence[PlacedPod] = ()) -> int:
+    """How many copies a node has room for, once some of its pods are gone."""
+    free = {name: state.free.get(name, 0) for name in pod.requests}
+    waiting = [one for one in state.nominated if one.priority >= pod.priority]
+    for others, sign in ((waiting, -1), (gone, 1)):
+        for other in others:
+            for name in free:
+                free[name] += sign * other.requests.get(name, 0)
+    places = max(0, state.node.room.get(PODS, 0) - len(state.pods) - len(waiting) + len(gone))
+    return min(places, _copies(pod, free)) if pod.requests else places
+
+
+def _copies(pod: WantedPod, free: Mapping[str, int]) -> int:
+    return min((max(0, free.get(name, 0)) // amount for name, amount in pod.requests.items()), default=0)
+
+
+def _healthy(pod: WantedPod) -> WantedPod:
+    """The pod on nodes without what Kubernetes and cordons keep pods off for."""
+    names = ("unschedulable", "not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure")
+    keys = (*names, "network-unavailable")
+    accepted = [{"key": f"{_CONDITIONS}{name}", "operator": "Exists"} for name in keys]
+    return replace(pod, spec={**pod.spec, "tolerations": [*(pod.spec.get("tolerations") or ()), *accepted]})

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The answers of fit.py as rows and sentences. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ...accelerators.catalog import whole_devices
+from ...cluster.nodes import Node
+from ...cluster.read_jobs import JobId
+from ...cluster.shortage import Shortage, place_of, shortage_of
+from ...kube.times import time_as_text
+from ...manifest.problems import abridged, enumerated, number_of
+from ..history.job_ends import DEADLINE, LAST_RUNS, SWEEP_RUNS, JobEnd
+from .device_fit import NO_DEVICES
+from .fit import AFTER_JOBS, AFTER_NODES, AFTER_PREEMPTION, AFTER_QUOTA, NEVER, NOW, UNKNOWN, Fit, FitChange
+from .volume_fit import CLAIM
+from .world import CORDONED, NOT_SELECTED, PORTS, TAINTED, TOO_MANY_PODS
+
+VERDICTS = (NOW, AFTER_PREEMPTION, AFTER_JOBS, AFTER_NODES, AFTER_QUOTA, NEVER, UNKNOWN)
+_NAMED, _PREEMPTED = 3, 10
+_RESULTS = {
+    NOW: "it runs now",
+    AFTER_PREEMPTION: "it runs by preempting others",
+    AFTER_JOBS: "it runs after others have ended",
+}
+_WORDS = {
+    CORDONED: "{is} cordoned",
+    TAINTED: "{has} a taint that it does not tolerate",
+    NOT_SELECTED: "{is} outside its pool or without its labels",
+    TOO_MANY_PODS: "{has} no place for another pod",
+    PORTS: "{has} its host port in use",
+    NO_DEVICES: "{has} too few devices for its claim",
+}
+_BASES = {SWEEP_RUNS: "going by its sweep", LAST_RUNS: "going by its earlier runs"}
+
+
+def fit_row(
+    fit: Fit,
+    kind: str | None,
+    nodes: Sequence[Node],
+    ends: Mapping[JobId, JobEnd],
+    now: datetime,
+    endless: frozenset[JobId] = frozenset(),
+) -> dict[str, Any]:
+    """A job as gpuctl_fit_info returns it. ``nodes`` are all of them, with their usage."""
+    job = fit.job
+    known = [ends[name].at for name in fit.after if name in ends]
+    runs_at = max(known) if known and len(known) == len(fit.after) and min(known) >= now else None
+    changes = [_change(change) for change in (*fit.changes, *_higher_quotas(fit))]
+    return {
+        "name": job.name,
+        "namespace": job.namespace,
+        "kind": kind,
+        "verdict": fit.verdict,
+        "reason": _reason(fit, nodes, ends, now, endless),
+        "hint": _hint(fit, changes, nodes),
+        "pods_wanted": job.number,
+        "gpu": whole_devices(job.pod.requests),
+        "nodes": [{"node": node, "pods": number} for node, number in sorted(Counter(fit.nodes).items())],
+        "possible_nodes": fit.possible,
+        "preempts": [_name(name) for name in fit.evicted] if fit.verdict == AFTER_PREEMPTION else [],
+        "after": [_end_row(name, ends.get(name)) for name in fit.after],
+        "runs_at": time_as_text(runs_at) if runs_at else None,
+        "quotas": [lack.row for lack in fit.lacks],
+        "refusals": dict(fit.refusals),
+        "changes": changes,
+        "unknown": list(_unknown(fit)),
+    }
+
+
+def with_refusals(row: dict[str, Any], refusals: Sequence[str]) -> dict[str, Any]:
+    """The row of a job with what policies and Pod Security levels forbid of it. Then it never runs as it is."""
+    if not refusals:
+        return {**row, "forbidden": []}
+    reason = f"The server refuses it: {' '.join(refusals)}"
+    return {**row, "verdict": NEVER, "reason": reason, "hint": None, "forbidden": list(refusals)}
+
+
+def fit_summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """``3 jobs: 1 runs now, 2 never``"""
+    return f"{number_of(len(rows), 'job')}: {fit_counts(rows) or 'nothing to judge'}"
+
+
+def fit_counts(rows: Sequence[Mapping[str, Any]]) -> str:
+    counts = Counter(row["verdict"] for row in rows)
+    return ", ".join(f"{counts[verdict]} {SHORT_VERDICTS[verdict]}" for verdict in VERDICTS if counts[verdict])
+
+
+SHORT_VERDICTS = {
+    NOW: "now",
+    AFTER_PREEMPTION: "by preemption",
+    AFTER_JOBS: "after other jobs",
+    AFTER_NODES: "after nodes return",
+    AFTER_QUOTA: "after quota",
+    NEVER: "never",
+    UNKNOWN: "not known",
+}
+
+
+def _name(name: JobId) -> dict[str, str]:
+    return {"namespace": name[0], "name": name[1]}
+
+
+def _end_row(name: JobId, end: JobEnd | None) -> dict[str, Any]:
+    return {**_name(name), "ends_at": time_as_text(end.at) if end else None, "basis": end.basis if end else None}
+
+
+# -- why ---------------------------------------------------------------------------------------------------------------
+
+
+def _reason(
+    fit: Fit, nodes: Sequence[Node], ends: Mapping[JobId, JobEnd], now: datetime, endless: frozenset[JobId]
+) -> str:
+    if fit.verdict == NOW and not fit.job.number:
+        return "It starts no pods: its number of replicas is 0."
+    if fit.verdict == NOW:
+        return f"It runs now: {_where(fit)}."
+    if fit.verdict == AFTER_PREEMPTION:
+        return f"It runs once it has preempted {_jobs(fit.evicted)}: {_where(fit)}."
+    if fit.verdict == UNKNOWN:
+        return _why_unknown(fit)
+    if fit.refused:
+        return f"The server refuses its pods: {enumerated(list(fit.refused), 'and')}."
+    if fit.lacks:
+        lacking = " ".join(_lack(lack.row) for lack in fit.lacks)
+        return f"{lacking} It runs after {_ends(fit.after, ends, now, endless)}." if fit.after else lacking
+    why = _shortage(fit, nodes)
+    if fit.verdict == AFTER_JOBS:
+        return f"{why} It runs after {_ends(fit.after, ends, now, endless)}."
+    if fit.verdict == AFTER_NODES:
+        names = abridged(list(fit.away), _NAMED)
+        return f"{why} It runs once these accept pods again: {names}."
+    return why
+
+
+def _where(fit: Fit) -> str:
+    counts = Counter(fit.nodes)
+    if fit.job.number == 1:
+        node = fit.nodes[0] if fit.nodes else "?"
+        return f"on {node}" if fit.possible <= 1 else f"on one of {fit.possible} nodes, such as {node}"
+    placed = [f"{node} ({number})" if number > 1 else node for node, number in sorted(counts.items())]
+    others = f", of {fit.possible} nodes that would take one" if fit.possible > len(counts) else ""
+    return f"its {fit.job.number} pods on {abridged(placed, _NAMED + 1)}{others}"
+
+
+def _jobs(names: Sequence[JobId]) -> str:
+    texts = [f"{namespace}/{name}" for namespace, name in names]
+    return f"{'job' if len(texts) == 1 else 'jobs'} {abridged(texts, _PREEMPTED)}"
+
+
+def _ends(names: Sequence[JobId], ends: Mapping[JobId, JobEnd], now: datetime, endless: frozenset[JobId]) -> str:
+    texts = []
+    for name in names[:_NAMED]:
+        end = ends.get(name)
+        when = _when(end, now) if end else "which only ends when it is deleted" if name in endless else "end not known"
+        texts.append(f"{name[0]}/{name[1]} ({when})")
+    if len(names) > _NAMED:
+        texts.append(f"{len(names) - _NAMED} more")
+    noun = "job" if len(names) == 1 else "jobs"
+    return f"{noun} {enumerated(texts, 'and')} {'ends' if len(names) == 1 else 'end'}"
+
+
+def _when(end: JobEnd, now: datetime) -> str:
+    if end.at < now and end.basis != DEADLINE:
+        return f"overdue, {_BASES[end.basis]}"
+    minutes = max(0, round((end.at - now).total_seconds() / 60))
+    text = f"{minutes} min" if minutes < 120 else f"{minutes // 60} h" if minutes < 2880 else f"{minutes // 1440} d"
+    if end.basis == DEADLINE:
+        return f"in {text} at the latest"
+    return f"in about {text}, {_BASES[end.basis]}"
+
+
+def _lack(row: Mapping[str, str]) -> str:
+    resource = row["resource"].removeprefix("requests.")
+    text = f"Quota {row['quota']} has too little {resource}: it needs {row['requested']}"
+    return f"{text}, {row['used']} of {row['hard']} are used, {row['short']} short."
+
+
+def _shortage(fit: Fit, nodes: Sequence[Node]) -> str:
+    """Why its next pod finds no node: in the words of cluster/shortage.py where that knows a cause."""
+    found = _shortage_of(fit, nodes)
+    number, wanted = len(fit.nodes), fit.job.number
+    if fit.places and wanted > 1:
+        return _no_place(fit)
+    some = f"{number} of its {wanted} pods {'finds' if number == 1 else 'find'} room. " if number and wanted > 1 else ""
+    if found is not None and not (fit.nodes and fit.verdict == NEVER):
+        return f"{some}{_sentence(f'for the next one, {found.text}' if some else found.text)}"
+    others = "" if some or not fit.is_one_of_several else ", once the other jobs of the task have theirs"
+    return f"{some}No node takes {'the next pod' if some else 'its pod'}{others}: {_refused_by(fit)}."
+
+
+def _no_place(fit: Fit) -> str:
+    """``Its 4 pods have to share fit.example/rack; r0 has room for 2 of them, r1 for 1``"""
+    keys = enumerated(list(dict.fromkeys(term["topologyKey"] for term in fit.job.pod.near)), "and")
+    rooms = sorted(fit.places, key=lambda place: -place[1])
+    text = f"Its {fit.job.number} pods have to share {keys}, but {rooms[0][0]} has room for {rooms[0][1]} of them"
+    others = [f"{place} for {number}" for place, number in rooms[1:_NAMED]]
+    return f"{', '.join([text, *others])}{' at most' if len(rooms) > _NAMED else ''}."
+
+
+def _refused_by(fit: Fit) -> str:
+    """``3 nodes have too little nvidia.com/gpu and 1 node has a taint``: of its own nodes, if one of these is wrong."""
+    rows = list(fit.refusals.items())
+    for kind in (
+        [row for row in rows if row[0].startswith(CLAIM)],
+        [row for row in rows if row[0] != NOT_SELECTED],
+        rows,
+    ):
+        if kind:
+            return enumerated([_refusal(reason, number, fit.job.pod.requests) for reason, number in kind], "and")
+    return "there are no nodes"
+
+
+def _refusal(reason: str, number: int, requests: Mapping[str, int]) -> str:
+    if reason.startswith(CLAIM):
+        return reason
+    words = f"{{has}} too little {reason}" if set(reason.split(", ")) <= set(requests) else _WORDS.get(reason)
+    verbs = {"has": "has", "is": "is"} if number == 1 else {"has": "have", "is": "are"}
+    return f"{number_of(number, 'node')} {(words or f'{{is}} ruled out by {reason}').format(**verbs)}"
+
+
+def _shortage_of(fit: Fit, nodes: Sequence[Node]) -> Shortage | None:
+    pod = fit.job.pod.as_pod
+    if set(fit.refusals) & {"pod affinity", "pod anti-affinity", "topology spread", "host port in use", "devices"}:
+        place = place_of(pod, nodes)
+        return place if isinstance(place, Shortage) else None
+    return shortage_of(pod, nodes)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:].rstrip('.')}."
+
+
+def _unknown(fit: Fit) -> list[str]:
+    found = list(fit.undecided)
+    if fit.depends_on_place:
+        rooms = [f"{place or 'anywhere'} has room for {number} of {fit.job.number}" for place, number in fit.places[:4]]
+        found.append(f"it depends on where the scheduler puts the first pod: {'; '.join(rooms)}")
+    if fit.depends_on_batch:
+        found.append("it depends on where the scheduler puts the other jobs of the task")
+    return found
+
+
+def _why_unknown(fit: Fit) -> str:
+    otherwise = {
+        NOW: " Apart from that, it would run now.",
+        AFTER_PREEMPTION: " Apart from that, it would run once it has preempted others.",
+        AFTER_QUOTA: " Apart from that, it would wait for its quota.",
+    }.get(fit.otherwise, " Apart from that, it would wait." if fit.otherwise else "")
+    return f"Not known: {'; '.join(_unknown(fit))}.{otherwise}"
+
+
+# -- what helps --------------------------------------------------------------------------------------------------------
+
+
+def _change(change: FitChange) -> dict[str, Any]:
+    fields = [{"field": field, "before": before, "after": after} for field, before, after in change.fields]
+    return {"fields": fields, "verdict": change.verdict}
+
+
+def _higher_quotas(fit: Fit) -> Iterator[FitChange]:
+    """All limits that are too low, where nodes would take the job then."""
+    if fit.lacks and len(fit.nodes) == fit.job.number:
+        yield FitChange(
+            tuple((f"limit {one.resource} of quota {one.quota}", one.row["hard"], one.raised_to) for one in fit.lacks)
+        )
+
+
+def _hint(fit: Fit, changes: Sequence[Mapping[str, Any]], nodes: Sequence[Node]) -> str | None:
+    """The cheapest change; nothing for a job that runs anyway."""
+    if fit.verdict == NOW or (fit.verdict == UNKNOWN and not changes):
+        return None
+    for change in changes:
+        result = _RESULTS[change["verdict"]]
+        parts = [f"{one['field']} {one['after']} instead of {one['before']}" for one in change["fields"]]
+        return f"With {enumerated(parts, 'and')}, {result}."
+    found = None if fit.lacks or fit.refused else _shortage_of(fit, nodes)
+    return _sentence(found.hint) if found and found.hint and fit.verdict == NEVER else None

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Judge jobs against the cluster: read what the scheduler looks at, and let fit.py answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from ...cluster.declared import Declared, read_declared
+from ...cluster.nodes import with_use
+from ...cluster.read_jobs import JobId
+from ...engine.apply import ApplyResult
+from ...engine.plan import Plan
+from ...engine.planning import adds_replicas, starts_pods
+from ...jobs.advisers import Advised, Adviser, Fits
+from ...jobs.runs.run_store import HISTORIES
+from ...jobs.select import SelectedJob
+from ...kube.client import Client
+from ...kube.concurrency import run_concurrently
+from ...kube.errors import AnswerTooLarge, if_allowed
+from ...kube.resources import CONFIG_MAP, JOB
+from ...kube.times import read_time
+from ...labels import HISTORY, LEDGER
+from ...task import Task
+from ..history.job_ends import JobEnd, expected_ends, run_lengths, slim_job
+from .fit import FitChange, FitJob, fit_jobs
+from .fit_changes import changed_jobs
+from .fit_rows import fit_row
+from .fit_snapshot import FitSnapshot, read_fit_snapshot
+
+if TYPE_CHECKING:
+    from ...jobs.job_options import JobOptions
+
+Object = Mapping[str, Any]
+
+
+class FitAdviser(Adviser):
+    """In check mode, whether the jobs would run. With ``predict``, also before they are applied: afterwards, what they
+    have preempted is gone."""
+
+    unknown = "whether the jobs would run is not known"
+
+    def __init__(self, advised: Advised) -> None:
+        self._advised = advised
+        self._fits: dict[JobId, dict[str, Any]] = {}
+
+    def before(self, plans: Sequence[Plan]) -> None:
+        task = self._advised.task
+        if task.options.predict and not task.check_mode:
+            self._fits |= self._judge(plans)
+
+    def fits(self, results: Sequence[ApplyResult]) -> Fits:
+        if self._advised.task.check_mode:
+            return self._judge([result.plan for result in results])
+        return self._fits
+
+    def _judge(self, plans: Sequence[Plan]) -> dict[JobId, dict[str, Any]]:
+        advised = self._advised
+        return fits_of(advised.task, advised.jobs, plans) if advised.builds_objects else {}
+
+
+def fits_of(task: Task[JobOptions], jobs: Sequence[SelectedJob], plans: Iterable[Plan]) -> dict[JobId, dict[str, Any]]:
+    """Whether the jobs that would start pods would run, what they would wait for, and which jobs they would preempt."""
+    if task.options.wait_for_nodes:
+        return {}
+    models = {job.id: job for job in jobs}
+    starting = []
+    for plan in plans:
+        objects = tuple(step.desired for step in plan.steps if step.desired)
+        if (starts_pods(plan) or adds_replicas(plan)) and objects:
+            needed = next((step.desired for step in plan.prerequisites if step.kind == "PriorityClass"), None)
+            starting.append(replace(models[plan.namespace, plan.name], objects=objects, priority_class=needed))
+    if not starting:
+        return {}
+    rows = judge_jobs(task.client(), starting, read_declared(task.client(), task.warn))
+    return {(row["namespace"], row["name"]): row for row in rows}
+
+
+def judge_jobs(client: Client, jobs: Sequence[SelectedJob], declared: Declared) -> list[dict[str, Any]]:
+    """A row for each job. Its objects are built already."""
+    if not jobs:
+        return []
+    classes = {job.priority_class["metadata"]["name"]: job.priority_class for job in jobs if job.priority_class}
+    may_claim = declared.claims_devices or bool(declared.found_classes)
+    snapshot = read_fit_snapshot(client, [job.objects for job in jobs], classes, may_claim=may_claim)
+    now = datetime.now(timezone.utc)
+    ends = _read_ends(client, snapshot, now)
+    return rows_of(snapshot, jobs, declared, ends, now)
+
+
+def rows_of(
+    snapshot: FitSnapshot,
+    jobs: Sequence[SelectedJob],
+    declared: Declared,
+    ends: Mapping[JobId, JobEnd],
+    now: datetime,
+) -> list[dict[str, Any]]:
+    """The same from what has been read. Pure."""
+    nodes = with_use([one.node for one in snapshot.nodes or ()], [one.use for one in snapshot.pods or ()])
+    judged = [snapshot.job_of(job.objects) for job in jobs]
+    selected = {job.id: job for job in jobs}
+    seconds = {name: (end.at - now).total_seconds() for name, end in ends.items()}
+    cluster = snapshot.cluster(seconds)
+
+    def variants(job: FitJob) -> Iterator[tuple[FitChange, FitJob]]:
+        for change, other in changed_jobs(selected[job.namespace, job.name], declared, nodes):
+            yield change, snapshot.job_of(other.objects)
+
+    fits = fit_jobs(cluster, judged, variants)
+    return [fit_row(fit, job.kind, nodes, ends, now, cluster.endless) for fit, job in zip(fits, jobs, strict=True)]
+
+
+def _read_ends(client: Client, snapshot: FitSnapshot, now: datetime) -> dict[JobId, JobEnd]:
+    """When the trainings of the cluster end. Three lists; without one, less is known: it may not be permitted, and all
+    histories of a cluster may be more than a task reads."""
+    if not snapshot.pods:
+        return {}
+    none: list[Any] = []
+    reads: tuple[Callable[[], list[Any]], ...] = (
+        lambda: client.list_slim(JOB, slim_job),
+        lambda: client.list_objects(CONFIG_MAP, fields=f"metadata.name={LEDGER}"),
+        lambda: client.list_slim(CONFIG_MAP, run_lengths, labels=HISTORIES, fields=f"metadata.name={HISTORY}"),
+    )
+
+    def known(read: Callable[[], list[Any]]) -> list[Any]:
+        try:
+            return if_allowed(read, none)
+        except AnswerTooLarge:
+            return none
+
+    jobs, ledgers, histories = run_concurrently(known, reads, client.concurrency)
+    return expected_ends(jobs, ledgers, _pod_deadlines(snapshot), histories)
+
+
+def _pod_deadlines(snapshot: FitSnapshot) -> dict[JobId, datetime]:
+    """By then Kubernetes has ended all pods of a job, if each has a deadline."""
+    found: dict[JobId, datetime | None] = {}
+    for pod in snapshot.pods or ():
+        if pod.node is None:
+            continue
+        end = _deadline(pod.started_at, pod.ends_by)
+        before = found.get(pod.job, end)
+        found[pod.job] = max(before, end) if before and end else None
+    return {name: end for name, end in found.items() if end}
+
+
+def _deadline(started_at: str, seconds: int | None) -> datetime | None:
+    return read_time(started_at) + timedelta(seconds=seconds) if seconds is not None and started_at else None

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which pods would be preempted so that one of higher priority fits. Pure.
+
+Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode), framework/preemption
+(pickOneNodeForPreemption).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
+from typing import Any
+
+from ...cluster.admitted_pod import WantedPod
+from ...cluster.label_selectors import selects
+from ...cluster.pod_facts import PODS, PlacedPod
+from .pod_rules import PodRules
+from .world import LowerPods, NodeState, World
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Eviction:
+    """The pods to take off a node. ``breaks``: how many of them a PodDisruptionBudget protects."""
+
+    node: NodeState
+    pods: tuple[PlacedPod, ...]
+    breaks: int = 0
+
+    @cached_property
+    def loss(self) -> tuple[int, int, int, int, str]:
+        """The least is chosen; at last the node whose most important pod has run for the shortest time."""
+        priorities = [pod.priority for pod in self.pods]
+        highest = max(priorities)
+        started = min(pod.started_at for pod in self.pods if pod.priority == highest)
+        return self.breaks, highest, sum(one + 2**31 for one in priorities), len(priorities), _descending(started)
+
+
+def best_eviction(
+    world: World, pod: WantedPod, nodes: Iterable[NodeState], rules: PodRules, budgets: Sequence[Object]
+) -> Eviction | None:
+    """The eviction that loses the least; None if none helps."""
+    if not pod.preempts:
+        return None
+    found = []
+    by_amounts = world.only_amounts(pod)
+    for state in nodes:
+        if not by_amounts or state.nominated:
+            found.append(_eviction(world, pod, state, rules, budgets))
+            continue
+        key = id(pod), state.name, state.content
+        if key not in world.evictions:  # The same pod looks at the same nodes again and again.
+            lower = state.lower_than(pod.priority)
+            social = rules.matter and any(
+                rules.concerns(one.namespace, one.labels, one.keeps_off) for one in lower.pods
+            )
+            world.evictions[key] = pod, social, None if social else _by_amounts(world, pod, state, lower, budgets)
+        _pod, social, eviction = world.evictions[key]
+        if social:
+            found.append(_eviction(world, pod, state, rules, budgets))
+        elif eviction and not (rules.matter and rules.refuse(state.node)):
+            found.append(eviction)
+    return min(filter(None, found), key=attrgetter("loss"), default=None)
+
+
+def _by_amounts(
+    world: World, pod: WantedPod, state: NodeState, lower: LowerPods, budgets: Sequence[Object]
+) -> Eviction | None:
+    """The same as ``_eviction`` where no rule is about the pods of lower priority, by arithmetic."""
+    places = state.node.room.get(PODS, 0) - len(state.pods) + len(lower.pods) - 1
+    if not lower.pods or places < 0 or not _is_enough(pod, state, lower):
+        return None
+    refusal = world.lacks(pod, state)
+    if refusal is None or refusal.lasts:
+        return None
+    protected = _protected(lower.pods, budgets) if budgets else set()
+    important = sorted(lower.pods, key=lambda other: other.uid not in protected) if protected else lower.pods
+    free = state.free
+    left = {name: free.get(name, 0) - amount + lower.requests.get(name, 0) for name, amount in pod.requests.items()}
+    victims = []
+    for other in important:
+        requests = other.requests
+        stays = places > 0
+        if stays:
+            for name, amount in left.items():
+                if amount < requests.get(name, 0):
+                    stays = False
+                    break
+        if stays:
+            places -= 1
+            for name in left:
+                left[name] -= requests.get(name, 0)
+        else:
+            victims.append(other)
+    breaks = sum(other.uid in protected for other in victims) if protected else 0
+    return Eviction(state, tuple(victims), breaks) if victims else None
+
+
+def _eviction(
+    world: World, pod: WantedPod, state: NodeState, rules: PodRules, budgets: Sequence[Object]
+) -> Eviction | None:
+    found = state.lower_than(pod.priority)
+    lower = found.pods
+    if not lower or not _is_enough(pod, state, found):
+        return None
+    refusal = world.refuse(pod, state, rules)
+    if refusal is None or refusal.lasts:
+        return None
+    for other in lower:
+        world.remove(other)
+    victims: list[PlacedPod] = []
+    gone = lower
+    try:
+        if world.refuse(pod, state, rules) is not None:
+            return None
+        breaks = 0
+        gone = []
+        protected = _protected(lower, budgets)
+        for other in sorted(lower, key=lambda other: other.uid not in protected):
+            world.put_back(other)
+            if world.refuse(pod, state, rules) is not None:
+                world.remove(other)
+                victims.append(other)
+                breaks += other.uid in protected
+    finally:
+        for other in (*gone, *victims):
+            world.put_back(other)
+    return Eviction(state, tuple(victims), breaks) if victims else None
+
+
+def _is_enough(pod: WantedPod, state: NodeState, lower: LowerPods) -> bool:
+    """Whether there would be enough of each resource, which is quicker to see than to try."""
+    free, freed = state.free, lower.requests
+    return all(amount <= free.get(name, 0) + freed.get(name, 0) for name, amount in pod.requests.items())
+
+
+def _protected(pods: Iterable[PlacedPod], budgets: Sequence[Object]) -> set[str]:
+    """The pods whose eviction breaks a PodDisruptionBudget (``filterPodsWithPDBViolation``)."""
+    left = [(budget.get("status") or {}).get("disruptionsAllowed") or 0 for budget in budgets]
+    found = set()
+    for pod in pods:
+        for index, budget in enumerate(budgets):
+            selector = (budget.get("spec") or {}).get("selector")
+            is_meant = budget["metadata"]["namespace"] == pod.namespace and pod.labels and selector
+            if not is_meant or not selects(selector, pod.labels):
+                continue
+            if pod.name in ((budget.get("status") or {}).get("disruptedPods") or {}):
+                continue
+            left[index] -= 1
+            if left[index] < 0:
+                found.add(pod.uid)
+    return found
+
+
+def _descending(time: str) -> str:
+    """Sorts the latest time first: the complement of each digit."""
+    return time.translate(_COMPLEMENT)
+
+
+_COMPLEMENT = str.maketrans("0123456789", "9876543210")

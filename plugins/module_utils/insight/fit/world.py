@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Nodes with the pods on them, as the scheduler sees them, for what-ifs: pods can be put on nodes and taken off again.
+
+Source: pkg/scheduler/framework/{types.go,plugins}; the plugins are asked in the order of the default configuration,
+because the first that refuses a node decides whether preemption may help there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from ...cluster.admitted_pod import WantedPod
+from ...cluster.node_affinity import selects_node
+from ...cluster.nodes import PodUse, Taint
+from ...cluster.pod_facts import PODS, HostPort, PlacedPod, RoomyNode
+from ...cluster.pod_requests import Amounts
+from ...cluster.taints import is_tolerated, untolerated_taints
+from .pod_rules import PodRules, Refusal
+
+Object = Mapping[str, Any]
+
+CORDONED, TAINTED, NOT_SELECTED = "cordoned", "taint", "node selector or affinity"
+PORTS, RESOURCES, TOO_MANY_PODS = "host port in use", "resources", "too many pods"
+
+_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+
+class NodeCheck(Protocol):
+    """Further things that a pod needs of a node: volumes, devices."""
+
+    def refuse(self, pod: WantedPod, state: NodeState) -> Refusal | None: ...
+
+    def undecided(self, pod: WantedPod) -> list[str]: ...
+
+    def add(self, pod: WantedPod, copy: PlacedPod, state: NodeState) -> None: ...
+
+    def remove(self, pod: PlacedPod) -> None: ...
+
+    def put_back(self, pod: PlacedPod) -> None: ...
+
+
+class LowerPods(NamedTuple):
+    """Pods of lower priority on a node, the most important first, and what they request together."""
+
+    pods: Sequence[PlacedPod]
+    requests: Amounts
+
+
+@dataclass
+class NodeState:
+    """A node and what pods leave of it."""
+
+    node: RoomyNode
+    free: Amounts = field(default_factory=dict)
+    pods: dict[str, PlacedPod] = field(default_factory=dict)  # by uid
+    ports: Counter[HostPort] = field(default_factory=Counter)
+    nominated: list[PlacedPod] = field(default_factory=list)
+    content: int = 0  # the same whenever the same pods are there
+    _lower: dict[int, LowerPods] = field(default_factory=dict)  # by priority, of the pods that are there now
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.node.name
+
+    def add(self, pod: PlacedPod) -> None:
+        self.pods[pod.uid] = pod
+        self._take(pod, 1)
+
+    def remove(self, pod: PlacedPod) -> None:
+        del self.pods[pod.uid]
+        self._take(pod, -1)
+
+    def lower_than(self, priority: int) -> LowerPods:
+        """The pods that one of this priority may preempt."""
+        if priority not in self._lower:
+            lower = [other for other in self.pods.values() if other.priority < priority]
+            lower.sort(key=lambda other: (-other.priority, other.started_at))
+            requests: Amounts = {}
+            for other in lower:
+                for resource, amount in other.requests.items():
+                    requests[resource] = requests.get(resource, 0) + amount
+            self._lower[priority] = LowerPods(lower, requests)
+        return self._lower[priority]
+
+    def _take(self, pod: PlacedPod, sign: int) -> None:
+        free = self.free
+        self._lower.clear()
+        self.content ^= hash(pod.use.uid)
+        for resource, amount in pod.requests.items():
+            free[resource] = free.get(resource, 0) - sign * amount
+        for port in pod.ports:
+            self.ports[port] += sign
+            if not self.ports[port]:
+                del self.ports[port]
+
+
+class World:
+    """``namespaces`` are the labels of namespaces, None where they were not read."""
+
+    def __init__(
+        self,
+        nodes: Iterable[RoomyNode],
+        pods: Iterable[PlacedPod],
+        namespaces: Mapping[str, Mapping[str, str]] | None = None,
+        checks: Sequence[NodeCheck] = (),
+        devices_of: Mapping[str, str] | None = None,
+    ) -> None:
+        self.nodes = {node.name: NodeState(node, dict(node.room)) for node in nodes}
+        self.namespaces = namespaces
+        self.checks = checks
+        self.delegated = devices_of or {}  # resource -> DeviceClass, for nodes that have none of the resource
+        self._where: dict[str, str] = {}  # uid -> node
+        self._here: dict[str, dict[str, PlacedPod]] = defaultdict(dict)  # by namespace and uid
+        self._picky: dict[str, PlacedPod] = {}
+        self._rules: list[PodRules] = []
+        self._suitable: dict[str, tuple[list[NodeState], Counter[str]]] = {}
+        self._made = 0
+        self.evictions: dict[tuple[int, str, int], tuple[WantedPod, bool, Any]] = {}  # see victims.py
+        for pod in pods:
+            if pod.node in self.nodes:
+                self._put(pod, self.nodes[pod.node])
+            elif pod.node is None and pod.nominated in self.nodes:
+                self.nodes[pod.nominated].nominated.append(pod)
+
+    def pods(self) -> Iterator[PlacedPod]:
+        for state in self.nodes.values():
+            yield from state.pods.values()
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether a pod on a node keeps others off."""
+        return bool(self._picky)
+
+    # -- changes -------------------------------------------------------------------------------------------------------
+
+    def _put(self, pod: PlacedPod, state: NodeState) -> None:
+        state.add(pod)
+        self._where[pod.uid] = state.name
+        self._here[pod.namespace][pod.uid] = pod
+        if pod.keeps_off:
+            self._picky[pod.uid] = pod
+        for rules in self._rules:
+            rules.count(state.node, pod.namespace, pod.labels, pod.keeps_off, is_ending=pod.is_ending)
+
+    def place(self, pod: WantedPod, state: NodeState) -> PlacedPod:
+        """Put a copy of the pod on a node."""
+        self._made += 1
+        use = PodUse(pod.namespace, pod.job, None, None, state.name, {}, f"?{self._made}")
+        copy = PlacedPod(
+            use,
+            pod.job,
+            pod.labels,
+            state.name,
+            None,
+            pod.priority,
+            pod.requests,
+            pod.ports,
+            tuple(pod.away),
+            pod.claims,
+            None,
+            "9999",
+            "9999",
+            None,
+            False,
+        )
+        self._put(copy, state)
+        for check in self.checks:
+            check.add(pod, copy, state)
+        return copy
+
+    def remove(self, pod: PlacedPod) -> None:
+        state = self.nodes[self._where.pop(pod.uid)]
+        state.remove(pod)
+        del self._here[pod.namespace][pod.uid]
+        self._picky.pop(pod.uid, None)
+        for check in self.checks:
+            check.remove(pod)
+        for rules in self._rules:
+            rules.count(state.node, pod.namespace, pod.labels, pod.keeps_off, -1, is_ending=pod.is_ending)
+
+    def put_back(self, pod: PlacedPod) -> None:
+        self._put(pod, self.nodes[str(pod.node)])
+        for check in self.checks:
+            check.put_back(pod)
+
+    @contextmanager
+    def without(self, pods: Iterable[PlacedPod]) -> Iterator[None]:
+        """The world as it would be without some pods."""
+        gone = [pod for pod in pods if pod.uid in self._where]
+        for pod in gone:
+            self.remove(pod)
+        try:
+            yield
+        finally:
+            for pod in gone:
+                self.put_back(pod)
+
+    # -- what a pod finds ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def rules_of(self, pod: WantedPod) -> Iterator[PodRules]:
+        """The rules between the pod and those on nodes, kept up while pods come and go."""
+        rules = PodRules(pod, self.namespaces)
+        for other in self._picky.values():
+            rules.count_kept_off(self._node_of(other), other.namespace, other.keeps_off)
+        if pod.minds_its_own:
+            rules.count_nodes(state.node for state in self.nodes.values())
+            for others in self._meant(pod):
+                for other in others.values():
+                    node = self._node_of(other)
+                    rules.count(node, other.namespace, other.labels, (), is_ending=other.is_ending)
+        self._rules.append(rules)
+        try:
+            yield rules
+        finally:
+            self._rules.remove(rules)
+
+    def _node_of(self, pod: PlacedPod) -> RoomyNode:
+        return self.nodes[self._where[pod.uid]].node
+
+    def _meant(self, pod: WantedPod) -> list[dict[str, PlacedPod]]:
+        """The pods of the namespaces that its terms may mean."""
+        terms = (*pod.near, *pod.away)
+        if any(term.get("namespaceSelector") is not None for term in terms):
+            return list(self._here.values())
+        names = {pod.namespace, *(name for term in terms for name in term.get("namespaces") or ())}
+        return [self._here[name] for name in sorted(names) if name in self._here]
+
+    def suitable(self, pod: WantedPod) -> tuple[list[NodeState], Counter[str]]:
+        """The nodes that the pod may ever run on, as they are; and why not on how many of the others."""
+        spec = pod.spec
+        affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+        key = json.dumps([spec.get("nodeSelector"), affinity, spec.get("tolerations")], sort_keys=True)
+        if key not in self._suitable:
+            found, refused = [], Counter[str]()
+            for state in self.nodes.values():
+                if reason := unsuitable(pod, state.node):
+                    refused[reason] += 1
+                else:
+                    found.append(state)
+            self._suitable[key] = found, refused
+        return self._suitable[key]
+
+    def only_amounts(self, pod: WantedPod) -> bool:
+        """Whether, but for rules between pods, only amounts of resources and the number of pods decide."""
+        claims = pod.claims or pod.spec.get("resourceClaims") or any(name in pod.requests for name in self.delegated)
+        return not (claims or pod.ports)
+
+    def may_take(self, pod: WantedPod, nodes: Iterable[NodeState]) -> bool:
+        """False if none of the nodes has enough left of some resource, which is quicker to see than why."""
+        amounts = [(name, amount) for name, amount in pod.requests.items() if name not in self.delegated]
+        frees = [state.free for state in nodes]
+        return all(any(free.get(name, 0) >= amount for free in frees) for name, amount in reversed(amounts))
+
+    def refuse(self, pod: WantedPod, state: NodeState, rules: PodRules) -> Refusal | None:
+        """Why a suitable node does not take the pod now."""
+        refusal = self.lacks(pod, state)
+        if refusal is not None:
+            return refusal
+        early = (check.refuse(pod, state) for check in self.checks)
+        return next(filter(None, early), None) or (rules.refuse(state.node) if rules.matter else None)
+
+    def lacks(self, pod: WantedPod, state: NodeState) -> Refusal | None:
+        """What of amounts and ports a node does not have; room is kept for pods that are nominated for it."""
+        waiting = [one for one in state.nominated if one.priority >= pod.priority] if state.nominated else ()
+        if pod.ports:
+            used = [*state.ports, *(port for one in waiting for port in one.ports)]
+            if any(_clash(port, other) for port in pod.ports for other in used):
+                return Refusal(PORTS)
+        if len(state.pods) + len(waiting) + 1 > state.node.room.get(PODS, 0):
+            return Refusal(TOO_MANY_PODS)
+        free, lacking = state.free, []
+        for resource, amount in pod.requests.items():
+            kept = sum(one.requests.get(resource, 0) for one in waiting) if waiting else 0
+            if amount > free.get(resource, 0) - kept:
+                if resource in self.delegated and not state.node.room.get(resource):
+                    continue
+                lacking.append(resource)
+        if not lacking:
+            return None
+        room = state.node.room
+        lasts = any(pod.requests[resource] > room.get(resource, 0) for resource in lacking)
+        return Refusal(RESOURCES, lasts=lasts, resources=tuple(lacking))
+
+
+def unsuitable(pod: WantedPod, node: RoomyNode) -> str | None:
+    """What of the node itself keeps the pod off it."""
+    tolerations = pod.spec.get("tolerations") or ()
+    if node.is_cordoned and not any(is_tolerated(_UNSCHEDULABLE, one) for one in tolerations):
+        return CORDONED
+    if any(untolerated_taints(node.node.taints, tolerations)):
+        return TAINTED
+    return None if selects_node(pod.spec, node.name, node.labels) else NOT_SELECTED
+
+
+def _clash(one: HostPort, other: HostPort) -> bool:
+    """``HostPortInfo.CheckConflict``."""
+    return one[1:] == other[1:] and (one[0] == other[0] or "0.0.0.0" in (one[0], other[0]))

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gpuctl_job_log: read the logs of a job, or follow them until it ends.
+
+Every pod has a thread that reads its log (pod_log.py). A watch says which pods there are. Both hand over what they have
+to the task's own thread, which alone prints.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from ...cluster.lookup import pods_of_job_or_pod
+from ...cluster.read_jobs import WORKLOADS, JobId, read_jobs
+from ...cluster.read_reasons import read_reasons
+from ...cluster.related import rank_of
+from ...cluster.status import failure_of, is_terminating, status_of
+from ...kube.errors import KubeError
+from ...kube.resources import POD, resource_of
+from ...labels import selector_of
+from ...logs.log_grep import Grep, GrepFailed
+from ...logs.log_lines import View
+from ...logs.log_pods import choose_pods, sort_pods
+from ...manifest.problems import number_of
+from ...namespaces import allowed_namespaces, job_namespace
+from ...printable import printable
+from ...reporter import RARELY, LiveScreen
+from ...task import ModuleSpec, Task, TaskFailed
+from ...wait.watch_cache import WatchCache, WatchQuery
+from ..jobs.absence import no_pods_message
+from .job_log import JobLogOptions, log_request, pod_secrets
+from .job_log import run as read_logs
+from .pod_log import FollowedLine, PodLog, Start, container_state, end_text
+from .terminal_text import terminal_text
+
+Object = dict[str, Any]
+
+_MOST_PODS = 128  # a thread and a connection for each
+_TURN = 1.0  # seconds until it looks at everything again, whatever happens
+_GONE_SECONDS = 5.0  # until a job that was deleted, and may be created again, counts as gone
+_BROKEN_SECONDS = 3.0  # until a broken connection is worth a line
+_FLUSH = 65_536  # characters that are printed at once
+_PREFIX_COLORS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")
+_STOP_TIMEOUT = 2.0  # seconds that all threads together get to end
+
+
+def run(task: Task[JobLogOptions]) -> dict[str, Any]:
+    """Follows the logs with ``follow``, and otherwise reads them. Raises TaskFailed."""
+    if not task.options.follow:
+        return read_logs(task)
+    if task.screen is None:
+        raise TaskFailed(
+            "O(follow): a task can only print while it runs if it runs in Ansible's own process. Run it on localhost, "
+            "without async, become, environment and no_log, and with the Python of ansible-playbook; -vvv says what "
+            "is in the way."
+        )
+    log_request(task.options)  # raises TaskFailed for mistakes
+    job = (job_namespace(task), task.options.name)
+    job, pod, workload = _find(task, job)
+    how = f"-e gpuctl_name={job[1]} -e gpuctl_namespace={job[0]} -e gpuctl_follow=true"
+    with (
+        Grep(task.options.grep or "") as grep,
+        WatchCache(task.client(), task.warn) as cache,
+        task.screen.said_on_interrupt(
+            f"Stopped following; job {job[1]} is not affected. To follow it again: "
+            f"ansible-playbook runwhere.gpuctl.logs {how}"
+        ),
+    ):
+        following = _Following(task, task.screen, job, workload, cache, pod, grep)
+        try:
+            return following.run()
+        except GrepFailed as problem:
+            raise TaskFailed(str(problem)) from None
+        finally:
+            following.stop()
+
+
+MODULE = ModuleSpec(JobLogOptions, run, report="logs")
+
+
+def _find(task: Task[JobLogOptions], job: JobId) -> tuple[JobId, str | None, Object]:
+    """The job, which may be named by one of its pods; the pod, if it is only about one; and the workload."""
+    client, wanted = task.client(), task.options.pod or None
+    workloads = read_jobs(client, [job], WORKLOADS)[job]
+    if not workloads:
+        job, named, _pods = pods_of_job_or_pod(client, job)
+        workloads, wanted = read_jobs(client, [job], WORKLOADS)[job] if named else [], wanted or named
+    if not workloads:
+        raise TaskFailed(no_pods_message(client, job, allowed_namespaces(task)))
+    return job, wanted, workloads[0]
+
+
+class _Following:
+    """The task's own thread: finds pods, and prints what their threads bring."""
+
+    def __init__(
+        self,
+        task: Task[JobLogOptions],
+        screen: LiveScreen,
+        job: JobId,
+        workload: Object,
+        cache: WatchCache,
+        pod: str | None,
+        grep: Grep,
+    ) -> None:
+        self._task, self._screen, self._job, self._cache = task, screen, job, cache
+        self._options = task.options
+        self._grep = grep
+        self._workload = workload
+        self._resource = resource_of(workload)
+        self._logs: dict[str, PodLog] = {}  # by the uid of the pod
+        self._wanted_pod = pod
+        self._out: list[str] = []
+        self._size = 0
+        self._flushed = 0.0
+        self._count = 0
+        self._gone_since: float | None = None
+        self._broken = False
+        self._warned_of_number = False
+        self._progress_shown = time.monotonic()
+        self._reason, self._reason_at = "", -RARELY
+
+    def run(self) -> dict[str, Any]:
+        selector = selector_of({self._job[1]})
+        self._cache.add(WatchQuery(resource, self._job[0], selector) for resource in (self._resource, POD))
+        self._begin()
+        self._cache.watch()
+        while True:
+            self._start_threads(Start())
+            over = self._is_over()
+            if over:
+                self._cache.refresh()  # A pod may be newer than what the watch has brought.
+                self._start_threads(Start())
+                over = self._is_over()
+            if over:
+                return self._result()
+            self._flush_at_times()
+            self._cache.wait_for_change(_TURN)
+            self._show_state()
+
+    def stop(self) -> None:
+        self._cache.stopped.set()
+        for log in self._logs.values():
+            log.stop()
+        for log in self._logs.values():
+            log.join(_STOP_TIMEOUT / len(self._logs))
+
+    # -- pods ---------------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        pods = self._pods()
+        self._print(
+            f"Following {number_of(len(pods), 'pod')} of job {self._job[1]} ({status_of(self._workload)}). "
+            f"Ctrl-C ends that, and not the job."
+        )
+        if self._wanted_pod and not self._chosen(pods):
+            try:
+                choose_pods(pods, self._wanted_pod, self._options.container)
+            except ValueError as problem:
+                raise TaskFailed(f"job {self._job[1]} in namespace {self._job[0]}: {problem}") from None
+        self._start_threads(Start(tail=self._options.tail, since=self._options.since or None))
+
+    def _pods(self) -> list[Object]:
+        return sort_pods(list(self._cache.objects(POD)))
+
+    def _chosen(self, pods: Sequence[Object]) -> list[Object]:
+        """Those of the option ``pod``; of a rank also those that are to come."""
+        if self._wanted_pod is None or not pods:
+            return list(pods)
+        try:
+            found = choose_pods(pods, self._wanted_pod, self._options.container)
+        except ValueError:
+            return []
+        if any(rank_of(pod) is None for pod in found):
+            self._wanted_pod = found[0]["metadata"]["name"]  # Its position may be another one's later.
+        return found
+
+    def _start_threads(self, start: Start) -> None:
+        pods = self._pods()
+        uids = {pod["metadata"]["uid"] for pod in pods}
+        for log in self._logs.values():
+            if log.pod["metadata"]["uid"] not in uids and not log.gone:
+                log.gone = True
+                log.changed.set()
+        new: list[Object] = []
+        for pod in self._chosen(pods):
+            known = self._logs.get(pod["metadata"]["uid"])
+            if known is None:
+                if container_state(pod, self._options.container).has_log:
+                    new.append(pod)
+            elif known.pod is not pod:
+                known.pod = pod
+                known.changed.set()
+        left = _MOST_PODS - sum(not log.over for log in self._logs.values())
+        if len(new) > left:
+            if not self._warned_of_number:
+                self._task.warn(f"only {_MOST_PODS} pods are followed at once. Choose one with O(pod).")
+                self._warned_of_number = True
+            new = new[:left]
+        if not new:
+            return
+        client = self._task.client()
+        secrets = self._task.masked | pod_secrets(client, self._job, new)
+        search = self._grep.search if self._options.grep else None
+        for pod in new:
+            log = PodLog(
+                client,
+                pod,
+                self._options.container,
+                View(self._options.limit_bytes, secrets, search),
+                start,
+                submit=self._cache.submit,
+                stopped=self._cache.stopped,
+                lines=self._take,
+                note=self._note,
+            )
+            self._logs[pod["metadata"]["uid"]] = log
+            if start == Start() and len(self._logs) > 1:
+                self._note(log, f"started on node {pod['spec'].get('nodeName')}")
+            log.start()
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def _is_over(self) -> bool:
+        """Whether nothing more can come."""
+        found = list(self._cache.objects(self._resource))
+        if found:
+            self._workload, self._gone_since = found[0], None
+        elif self._gone_since is None:
+            self._gone_since = time.monotonic()
+        reading = any(not log.over for log in self._logs.values())
+        if reading:
+            return False
+        chosen = self._chosen(self._pods())
+        if self._wanted_pod and not self._wanted_pod.isdecimal():
+            return bool(self._logs) and all(self._is_finished(pod) for pod in chosen)
+        unread = [pod for pod in chosen if pod["metadata"]["uid"] not in self._logs and not self._is_finished(pod)]
+        if self._gone_since is not None:
+            return not unread and time.monotonic() - self._gone_since >= _GONE_SECONDS
+        has_ended = status_of(self._workload) in ("Succeeded", "Failed")
+        return has_ended and not unread
+
+    def _is_finished(self, pod: Object) -> bool:
+        state = container_state(pod, self._options.container)
+        return state.final or is_terminating(pod)
+
+    def _result(self) -> dict[str, Any]:
+        status = "Deleted" if self._gone_since is not None else status_of(self._workload)
+        ends = self._ends() if status == "Failed" or self._wanted_pod else {}
+        text = f"Job {self._job[1]}: {status}"
+        why = failure_of(self._workload) if status == "Failed" else None
+        details = [*([why] if why else []), *(f"{name}: {end_text(end)}" for name, end in list(ends.items())[:3])]
+        message = f"{text}. {'. '.join(detail.rstrip('.') for detail in details)}." if details else f"{text}."
+        self._print(message)
+        self._flush()
+        codes = [int(end["exitCode"]) for end in ends.values()]
+        return {
+            "changed": False,
+            "results": [],
+            "msg": f"{number_of(self._count, 'line')} of {number_of(len(self._logs), 'pod')}. {message}",
+            "job_status": status,
+            "exit_code": codes[0] if codes else 0 if status == "Succeeded" else None,
+        }
+
+    def _ends(self) -> dict[str, Mapping[str, Any]]:
+        """How containers have ended that did not succeed, by the names of their pods; the last one first."""
+        found = {
+            log.pod_name: ended
+            for log in self._logs.values()
+            if (ended := container_state(log.pod, self._options.container).ended) and ended.get("exitCode")
+        }
+        return dict(sorted(found.items(), key=lambda item: item[1].get("finishedAt") or "", reverse=True))
+
+    # -- printing -----------------------------------------------------------------------------------------------------
+
+    def _take(self, log: PodLog, lines: Sequence[FollowedLine]) -> None:
+        prefix = self._prefix(log)
+        colors, timestamps = self._screen.colors, self._options.timestamps
+        for line in lines:
+            stamp = f"{line.timestamp} " if timestamps and line.timestamp else ""
+            self._add(f"{prefix}{stamp}{terminal_text(line.text, colors=colors)}")
+        self._count += len(lines)
+
+    def _note(self, log: PodLog, text: str) -> None:
+        self._print(f"-- pod {log.pod_name}: {text}")
+
+    def _print(self, text: str) -> None:
+        self._add(printable(text))
+
+    def _add(self, line: str) -> None:
+        self._out.append(line)
+        self._size += len(line)
+        if self._size > _FLUSH:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._out:
+            self._screen.print(self._out)
+            self._out, self._size, self._flushed = [], 0, time.monotonic()
+
+    def _prefix(self, log: PodLog) -> str:
+        """The short name of the pod, where there are several."""
+        if len(self._logs) < 2:
+            return ""
+        short = log.pod_name.removeprefix(f"{self._job[1]}-")
+        text = f"[{short.rpartition('-')[2] if self._workload['kind'] == 'Deployment' else short}]"
+        if self._screen.colors:
+            number = list(self._logs.values()).index(log)
+            text = f"\x1b[{_PREFIX_COLORS[number % len(_PREFIX_COLORS)]}m{text}\x1b[0m"
+        return f"{text} "
+
+    def _flush_at_times(self) -> None:
+        """Elsewhere than on a terminal, what is printed at once is an event of AWX."""
+        if self._screen.changes or time.monotonic() - self._flushed >= _TURN:
+            self._flush()
+
+    def _show_state(self) -> None:
+        """What is not a line: a progress bar, a broken connection, a job that does not start."""
+        self._flush_at_times()
+        now = time.monotonic()
+        broken = [log for log in self._logs.values() if log.broken_since and not log.over]
+        long_broken = any(now - (log.broken_since or now) > _BROKEN_SECONDS for log in broken)
+        if long_broken != self._broken and (long_broken or not broken):
+            self._broken = long_broken
+            self._print("-- connection lost; trying again" if long_broken else "-- connected again")
+            self._flush()
+        unfinished = [log for log in self._logs.values() if log.unfinished and not log.over]
+        rarely = now - self._progress_shown >= RARELY
+        if unfinished and (self._screen.changes or rarely):
+            texts = [f"{self._prefix(log)}{terminal_text(log.unfinished, colors=False)}" for log in unfinished]
+            self._progress_shown = now
+            if self._screen.changes:
+                self._screen.show(texts[-1])
+            else:
+                self._screen.print(texts)
+        elif not self._logs or all(log.over for log in self._logs.values()):
+            self._task.progress(partial(self._waiting_text, now))
+
+    def _waiting_text(self, now: float) -> str:
+        if now - self._reason_at >= RARELY:
+            with suppress(KubeError):
+                found = read_reasons(self._task.client(), {self._job: self._workload}).get(self._job)
+                self._reason, self._reason_at = f": {found}" if found else "", now
+        status = status_of(self._workload)
+        what = f"job {self._job[1]} to end" if status == "Running" else f"a pod of job {self._job[1]}"
+        return f"waiting for {what} ({status}){self._reason}"

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""When running trainings end, as far as that can be known: by their deadline, their sweep, or earlier runs. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Any, NamedTuple
+
+from ...cluster.read_jobs import JobId
+from ...jobs.runs.ledger import read_entries
+from ...jobs.runs.run_history import read_history
+from ...kube.times import read_time
+from ...labels import SWEEP
+
+Object = Mapping[str, Any]
+
+DEADLINE, SWEEP_RUNS, LAST_RUNS = "deadline", "sweep", "last_runs"
+_RUNS = 5  # The last ones tell more than what a job took months ago.
+
+
+class JobEnd(NamedTuple):
+    """The expected end of a job, and what it is expected by. A deadline is the latest, all else is an estimate."""
+
+    at: datetime
+    basis: str
+
+
+def slim_job(job: Object) -> Object:
+    """What of a Job tells when it ends."""
+    metadata, spec, status = job["metadata"], job["spec"], job.get("status") or {}
+    return {
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "sweep": (metadata.get("labels") or {}).get(SWEEP),
+        "deadline": spec.get("activeDeadlineSeconds"),
+        "started": status.get("startTime"),
+        "completed": status.get("completionTime"),
+    }
+
+
+def run_lengths(config_map: Object) -> dict[JobId, list[tuple[str, float]]]:
+    """Of one ConfigMap of a history: when runs that succeeded have started, and how many seconds they took, by job."""
+    found: dict[JobId, list[tuple[str, float]]] = defaultdict(list)
+    for run in read_history([config_map]).values():
+        if run.result == "Succeeded" and run.started_at and run.finished_at:
+            found[run.namespace, run.name].append((run.started_at, _seconds(run.started_at, run.finished_at)))
+    return found
+
+
+def expected_ends(
+    jobs: Iterable[Object],
+    ledgers: Iterable[Object],
+    pod_deadlines: Mapping[JobId, datetime],
+    histories: Iterable[Mapping[JobId, Sequence[tuple[str, float]]]] = (),
+) -> dict[JobId, JobEnd]:
+    """``pod_deadlines``: when Kubernetes ends the pods of a job at the latest, by their own deadline. ``histories`` are
+    what ``run_lengths`` has found."""
+    jobs = list(jobs)
+    lengths: dict[JobId, list[tuple[str, float]]] = defaultdict(list)
+    for history in histories:
+        for job_id, runs in history.items():
+            lengths[job_id] += runs
+    sweeps: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for job in jobs:
+        if job["sweep"] and job["started"] and job["completed"]:
+            sweeps[job["namespace"], job["sweep"]].append(_seconds(job["started"], job["completed"]))
+    entries = {(one["metadata"]["namespace"]): read_entries(one.get("data") or {}) for one in ledgers}
+    found: dict[JobId, JobEnd] = {name: JobEnd(at, DEADLINE) for name, at in pod_deadlines.items()}
+    for job in jobs:
+        if not job["started"] or job["completed"]:
+            continue
+        name, started = (job["namespace"], job["name"]), read_time(job["started"])
+        candidates = [found[name]] if name in found else []
+        if job["deadline"] is not None:
+            candidates.append(JobEnd(started + timedelta(seconds=job["deadline"]), DEADLINE))
+        if durations := sweeps.get((job["namespace"], job["sweep"] or "")):
+            candidates.append(JobEnd(started + timedelta(seconds=median(durations)), SWEEP_RUNS))
+        entry = entries.get(job["namespace"], {}).get(job["name"])
+        if runs := sorted(lengths.get(name, ()))[-_RUNS:]:
+            candidates.append(JobEnd(started + timedelta(seconds=median(took for _start, took in runs)), LAST_RUNS))
+        elif entry and entry.uid != job["uid"] and entry.result == "Succeeded" and entry.finished_at:
+            took = _seconds(entry.submitted_at, entry.finished_at)
+            candidates.append(JobEnd(started + timedelta(seconds=took), LAST_RUNS))
+        if candidates:
+            found[name] = min(candidates)
+    return found
+
+
+def _seconds(since: str, until: str) -> float:
+    return (read_time(until) - read_time(since)).total_seconds()

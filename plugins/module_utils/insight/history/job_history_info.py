@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gpuctl_job_history_info: the runs of jobs, those that are gone as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from ...accelerators.catalog import DEVICES, PARTITIONS, SHARES, catalog
+from ...cluster.declared import know_accelerators
+from ...cluster.pod_times import Hold, hold_of
+from ...cluster.status import status_of
+from ...given_times import InvalidTime
+from ...jobs.job_options import JOB_KINDS
+from ...jobs.runs.run_history import ENDED, PastRun, end_of, exit_code_of, live_keys, read_history, run_of_entry
+from ...kube.times import read_time, time_as_text
+from ...namespaces import NamespaceOptions, in_own_namespace, listed_namespaces, read_permitted
+from ...options import option
+from ...task import ModuleSpec, Task, TaskFailed
+from .past_runs import KnownRuns, read_known_runs, submitter_of, user_of
+from .run_times import time_ago
+
+UNFINISHED_RUN = "Running"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobHistoryInfoOptions(NamespaceOptions):
+    name: str | None = option("str")
+    kind: str | None = option("str", choices=list(JOB_KINDS))
+    user: str | None = option("str")
+    namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+    all_namespaces: bool = option("bool", default=True)
+    pool: str | None = option("str")
+    sweep: str | None = option("str")
+    result: list[str] | None = option("list", elements="str", choices=[UNFINISHED_RUN, *ENDED])
+    since: str | None = option("str")
+    limit: int = option("int", default=100)
+    manifests: bool = option("bool", default=False)
+
+
+InfoTask = Task[JobHistoryInfoOptions]
+
+
+def run(task: InfoTask) -> dict[str, Any]:
+    """The runs, the newest first."""
+    options, now = task.options, datetime.now(timezone.utc)
+    task.require_non_negative("limit")
+    try:
+        since = time_ago(options.since, now) if options.since else None
+    except InvalidTime as problem:
+        raise TaskFailed(str(problem)) from None
+    narrowed = not (options.all_namespaces or options.namespaces)
+    read, known = read_permitted(in_own_namespace(task) if narrowed else task, _known_runs)
+    know_accelerators(task.client(), task.warn, ())
+    rows = [row for row in history_rows(known, now) if _is_wanted(row, options, since)]
+    rows.sort(key=lambda row: (row["submitted_at"] or "", row["name"]), reverse=True)
+    shown = rows[: options.limit] if options.limit else rows
+    if not options.manifests:
+        shown = [{**row, "manifest": None} for row in shown]
+    own = read.options.namespaces[0] if narrowed and read.options.namespaces else None
+    return {"changed": False, "namespace": own, "results": shown, "total": len(rows)}
+
+
+MODULE = ModuleSpec(JobHistoryInfoOptions, run, report="history")
+
+
+def _known_runs(task: InfoTask) -> KnownRuns:
+    return read_known_runs(task.client(), listed_namespaces(task, task.options.namespaces or None))
+
+
+def history_rows(known: KnownRuns, now: datetime) -> Iterator[dict[str, Any]]:
+    """A row for each run that is live, in a history or in a ledger. Pure."""
+    live = {obj["metadata"]["uid"]: obj for obj in known.workloads}
+    places = {*known.histories, *known.ledgers, *(obj["metadata"]["namespace"] for obj in known.workloads)}
+    for namespace in sorted(places):
+        runs = known.runs(namespace)
+        own = {uid: obj for uid, obj in live.items() if obj["metadata"]["namespace"] == namespace}
+        for uid, workload in own.items():
+            runs.setdefault(uid, _run_of_live(workload, now))
+        for name, entry in known.ledgers.get(namespace, {}).items():
+            runs.setdefault(entry.uid, run_of_entry(namespace, name, entry))
+        for uid, one in runs.items():
+            yield _live_row(one, own[uid], known) if uid in own else _gone_row(one, known.visited(namespace))
+
+
+def _run_of_live(workload: Mapping[str, Any], now: datetime) -> PastRun:
+    """A run that nobody has recorded yet."""
+    metadata = {"namespace": workload["metadata"]["namespace"]}
+    (found,) = read_history([{"metadata": metadata, "data": live_keys(workload, now)}]).values()
+    return found
+
+
+def _live_row(run: PastRun, workload: Mapping[str, Any], known: KnownRuns) -> dict[str, Any]:
+    pods = known.pods_of(workload)
+    end = end_of(workload)
+    if end and not run.has_ended:
+        run.result, run.finished_at, run.exit_code = end.result, end.finished_at, exit_code_of(pods)
+    run.started_at = run.started_at or workload.get("status", {}).get("startTime")
+    there = {hold.uid: hold for hold in map(hold_of, pods)}
+    gone = [hold for hold in run.known_holds(known.visited(run.namespace)) if hold.uid not in there]
+    row = _row(run, [*there.values(), *gone])
+    return {**row, "result": run.result or UNFINISHED_RUN, "status": status_of(workload)}
+
+
+def _gone_row(run: PastRun, visited: float) -> dict[str, Any]:
+    row = _row(run, run.known_holds(visited))
+    if run.result in (None, "Unknown"):
+        reason = "It is gone, and nobody has seen how it ended."
+        row |= {"result": "Unknown", "reason": reason}
+    return {**row, "status": None}
+
+
+def _row(run: PastRun, holds: Iterable[Hold]) -> dict[str, Any]:
+    now, held = datetime.now(timezone.utc).timestamp(), list(holds)
+    starts = [hold.start for hold in held if hold.start is not None]
+    # A restarted or preempted run begins again, and its Job says so; what its pods say is the first time.
+    started = time_as_text(datetime.fromtimestamp(min(starts), timezone.utc)) if starts else run.started_at
+    amounts = [(row, hold.seconds(0.0, now) / 3600 * amount) for hold in held for row, amount in _rows(hold)]
+    is_known = bool(held)
+    return {
+        "name": run.name,
+        "namespace": run.namespace,
+        "kind": run.kind,
+        "uid": run.uid,
+        "result": run.result,
+        "reason": run.reason,
+        "exit_code": run.exit_code,
+        "submitted_at": run.submitted_at,
+        "started_at": started,
+        "finished_at": run.finished_at,
+        "duration_seconds": _duration(started, run.finished_at),
+        "submitted_by": submitter_of(run),
+        "user": user_of(run.submitter),
+        "pool": run.pool,
+        "priority": run.priority,
+        "sweep": run.sweep,
+        "gpu_type": run.gpu_type,
+        "image": run.image,
+        "gpu_hours": round(sum(hours for row, hours in amounts if row == DEVICES), 4) if is_known else None,
+        "partition_hours": round(sum(hours for row, hours in amounts if row != DEVICES), 4) if is_known else None,
+        "gpu_hours_exact": all(hold.exact for hold in held) if is_known else None,
+        "preemptions": sum(hold.preempted for hold in held),
+        "manifest_digest": run.digest,
+        "manifest": run.manifest,
+        "manifest_note": run.manifest_note,
+        "log": run.log,
+    }
+
+
+def _rows(hold: Hold) -> Iterator[tuple[str, int]]:
+    for row, amount in catalog().rows_in(hold.amounts):
+        if row.kind in (DEVICES, PARTITIONS, SHARES):
+            yield row.kind, amount
+
+
+def _is_wanted(row: Mapping[str, Any], options: JobHistoryInfoOptions, since: datetime | None) -> bool:
+    for name in ("kind", "pool", "sweep"):
+        if getattr(options, name) and row[name] != getattr(options, name):
+            return False
+    if options.name and options.name not in (row["name"], row["sweep"]):
+        return False
+    if options.user and options.user not in (row["user"], row["submitted_by"]):
+        return False
+    if options.result and row["result"] not in options.result:
+        return False
+    if since is None:
+        return True
+    # A run belongs to the time in which it ran: one that has not ended, to now.
+    moment = row["finished_at"] or (row["submitted_at"] if row["result"] == "Unknown" else None)
+    return moment is None or read_time(moment) >= since
+
+
+def _duration(started: str | None, finished: str | None) -> int | None:
+    if not started or not finished:
+        return None
+    return max(0, int((read_time(finished) - read_time(started)).total_seconds()))

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Read what is known of the runs of jobs: their histories and ledgers, and what is live of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...cluster.read_jobs import WORKLOADS, JobId, without_managed_fields
+from ...cluster.related import own_pods
+from ...cluster.status import is_terminating
+from ...jobs.runs.ledger import Entry, read_entries
+from ...jobs.runs.run_history import PastRun, last_visit, read_history
+from ...jobs.runs.run_store import read_histories
+from ...jobs.submitter import read_submitter
+from ...kube.client import Client
+from ...kube.concurrency import run_concurrently
+from ...kube.errors import ApiError
+from ...kube.resources import CONFIG_MAP, POD
+from ...labels import HISTORY, LEDGER, MANAGED, is_managed, job_name_of
+from ...namespaces import NamespacesNeeded
+
+Object = Mapping[str, Any]
+Objects = list[dict[str, Any]]
+
+
+@dataclass
+class KnownRuns:
+    """By namespace, but for workloads and pods."""
+
+    histories: dict[str, Objects] = field(default_factory=dict)
+    ledgers: dict[str, dict[str, Entry]] = field(default_factory=dict)
+    workloads: Objects = field(default_factory=list)
+    pods: dict[JobId, Objects] = field(default_factory=dict)
+    on_malformed: Callable[[Object, str], object] = lambda _config_map, _key: None
+
+    def runs(self, namespace: str) -> dict[str, PastRun]:
+        """The runs of the history, by uid. Of those that a task was about to end, what is still there goes on."""
+        runs = read_history(self.histories.get(namespace, ()), self.on_malformed)
+        for uid in self._announced(runs):
+            runs[uid].reopen()
+        return runs
+
+    def prevented_ends(self, namespace: str) -> dict[str, None]:
+        """The keys of ends that were announced of what is still there, in the newest ConfigMap: they are to be removed,
+        since it may end in another way."""
+        newest = [each for each in self.histories.get(namespace, ()) if each["metadata"]["name"] == HISTORY]
+        return {f"{uid}.end": None for uid in self._announced(read_history(newest))}
+
+    def _announced(self, runs: Mapping[str, PastRun]) -> list[str]:
+        live = (obj["metadata"]["uid"] for obj in self.workloads if not is_terminating(obj))
+        return [uid for uid in live if uid in runs and runs[uid].is_announced]
+
+    def visited(self, namespace: str) -> float:
+        """Until when all pods of a namespace were seen; 0 for never."""
+        return last_visit(self.histories.get(namespace, ())) or 0.0
+
+    def pods_of(self, workload: Object) -> list[Object]:
+        job = workload["metadata"]["namespace"], job_name_of(workload) or workload["metadata"]["name"]
+        return own_pods(workload, self.pods.get(job, ()))
+
+
+def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRuns:
+    """The histories, the ledgers, the workloads and their pods: a list of each, or one in each namespace named.
+
+    Raises NamespacesNeeded where the account may not read the whole cluster, and KubeError.
+    """
+    places: Sequence[str | None] = namespaces if namespaces is not None else (None,)
+
+    def every(resource: Any) -> Objects:
+        return [
+            obj
+            for place in places
+            for obj in client.list_slim(resource, without_managed_fields, place, labels=MANAGED, whole=True)
+        ]
+
+    reads: tuple[Callable[[], Any], ...] = (
+        lambda: read_recorded_runs(client, namespaces),
+        lambda: [obj for resource in WORKLOADS for obj in every(resource)],
+        lambda: every(POD),
+    )
+    try:
+        known, workloads, pods = run_concurrently(lambda read: read(), reads, client.concurrency)
+    except ApiError as error:
+        if error.is_forbidden and namespaces is None:
+            raise NamespacesNeeded.after(error) from None
+        raise
+    found: KnownRuns = replace(known, workloads=workloads, pods=_by_job(pods))
+    return found
+
+
+def read_recorded_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRuns:
+    """The histories and the ledgers alone: enough for what is gone. Raises KubeError."""
+    known = KnownRuns(read_histories(client, namespaces), on_malformed=client.leave_out)
+    by_name = f"metadata.name={LEDGER}"
+    for place in namespaces if namespaces is not None else (None,):
+        for ledger in client.list_slim(CONFIG_MAP, without_managed_fields, place, fields=by_name, whole=True):
+            if is_managed(ledger):
+                known.ledgers[ledger["metadata"]["namespace"]] = read_entries(ledger.get("data") or {})
+    return known
+
+
+def submitter_of(run: PastRun) -> str | None:
+    """Who has submitted a run, for people."""
+    found = read_submitter(run.submitter) if run.submitter else None
+    return found.title if found else None
+
+
+def user_of(submitter: str | None) -> str | None:
+    """The user to whom a run is charged: of AWX, else of Kubernetes, else of the host."""
+    found = read_submitter(submitter) if submitter else None
+    return (found.awx_user or found.kubernetes_user or found.user) if found else None
+
+
+def _by_job(pods: Iterable[dict[str, Any]]) -> dict[JobId, Objects]:
+    found: dict[JobId, Objects] = defaultdict(list)
+    for pod in pods:
+        found[pod["metadata"]["namespace"], job_name_of(pod) or ""].append(pod)
+    return found

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The task behind gpuctl_idle: find jobs that hold accelerators and do not use them, warn, and pause them later."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from ...accelerators.catalog import catalog
+from ...cluster.declared import know_accelerators, read_declared
+from ...cluster.read_jobs import WORKLOADS, JobId
+from ...cluster.related import own_pods
+from ...cluster.status import is_terminating, status_of
+from ...given_times import InvalidTime, duration
+from ...jobs.job import STATES, Planner, State
+from ...jobs.job import run as run_jobs
+from ...jobs.job_options import JOB_KINDS, JobOptions
+from ...jobs.job_plans import plan_transition
+from ...jobs.select import SelectedJob
+from ...jobs.transitions import mark_idle
+from ...kube.concurrency import run_concurrently
+from ...kube.errors import ApiError
+from ...kube.resources import POD
+from ...kube.times import now_as_text, time_as_text
+from ...labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, MANAGED, job_name_of
+from ...manifest.problems import number_of
+from ...namespaces import NamespaceOptions, listed_namespaces
+from ...options import ConcurrencyOptions, option
+from ...policies.policy_rules import IdleLimit, strictest_limits
+from ...task import ModuleSpec, Task, TaskFailed
+from ..prometheus.current_use import recorded_since
+from ..prometheus.prometheus_client import Prometheus, open_prometheus
+from ..prometheus.prometheus_options import PrometheusOptions
+from ..prometheus.promql import POD as BY_POD
+from ..prometheus.promql import UTILIZATION, plain_queries
+from .idle_rules import (
+    CLEAR,
+    NOTHING,
+    PAUSE,
+    WARN,
+    HeldDevices,
+    IdleFinding,
+    IdlePolicy,
+    PodUsage,
+    held_devices,
+    is_exempt,
+    judge,
+    next_action,
+    span,
+)
+from .notebook_activity import notebook_activity
+
+REPORT, ANNOTATE = "report", "annotate"
+_IDLE_FOR, _BELOW = "1h", 0.05  # without an option or a policy
+_SHORTEST = 300.0  # seconds: of less, a utilization says nothing
+_STEP = 60
+_EXEMPT_NAME = re.compile(r"[a-z0-9.*?\[\]!-]{1,253}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdleOptions(NamespaceOptions, PrometheusOptions, ConcurrencyOptions):
+    namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+    idle_for: str | None = option("str")
+    below: float | None = option("float")
+    grace: str = option("str", default="1h")
+    action: str = option("str", choices=[REPORT, ANNOTATE, PAUSE], default=REPORT)
+    exempt_names: list[str] | None = option("list", elements="str")
+    exempt_kinds: list[str] | None = option("list", elements="str", choices=list(JOB_KINDS))
+    exempt_selectors: list[str] | None = option("list", elements="str")
+
+
+@dataclass
+class HeldJob:
+    """A job that holds accelerators, what was found about it, and what is done."""
+
+    workload: dict[str, Any]
+    policy: IdlePolicy
+    pods: list[dict[str, Any]] = field(default_factory=list)
+    held: HeldDevices | None = None
+    finding: IdleFinding = field(default_factory=lambda: IdleFinding(False, ""))
+    action: str = NOTHING
+    error: str | None = None
+
+    @property
+    def id(self) -> JobId:
+        metadata = self.workload["metadata"]
+        return metadata["namespace"], metadata["name"]
+
+    @property
+    def kind(self) -> str:
+        return str((self.workload["metadata"].get("labels") or {}).get(JOB_TYPE, ""))
+
+    @property
+    def warned_at(self) -> str | None:
+        return (self.workload["metadata"].get("annotations") or {}).get(IDLE_WARNED_AT)
+
+
+def run(task: Task[IdleOptions]) -> dict[str, Any]:
+    """Lists workloads and pods once, asks Prometheus twice, and each notebook with idle devices what is done in it."""
+    policy, now = idle_policy(task.options), datetime.now(timezone.utc)
+    jobs = _read(task, policy, now)
+    if any(job.held for job in jobs):
+        prometheus = open_prometheus(task, task.options)
+        for idle_for in sorted({job.policy.idle_for for job in jobs if job.held}):
+            own = [job for job in jobs if job.policy.idle_for == idle_for]
+            _judge(task, own, _usage(prometheus, idle_for, task), now)
+    diff: list[Any] = []
+    if policy.acts:
+        for job in jobs:
+            job.action = next_action(job.finding, job.warned_at, policy, now)
+        diff = _act(task, jobs, policy)
+    rows = [_row(job) for job in sorted(jobs, key=lambda job: (not job.finding.idle, job.id))]
+    result = {
+        "changed": any(job.action != NOTHING and job.error is None for job in jobs),
+        "results": rows,
+        "diff": diff,
+        "msg": _message(jobs),
+    }
+    if failed := [f"{job.kind} {job.id[1]} in namespace {job.id[0]}: {job.error}" for job in jobs if job.error]:
+        raise TaskFailed("\n".join(failed), **{name: result[name] for name in ("changed", "results", "diff")})
+    return result
+
+
+MODULE = ModuleSpec(IdleOptions, run, report="idle_jobs")
+
+
+def idle_policy(options: IdleOptions) -> IdlePolicy:
+    """The options, checked. Raises TaskFailed."""
+    below = _BELOW if options.below is None else options.below
+    try:
+        idle_for = duration("idle_for", options.idle_for or _IDLE_FOR)
+        grace = duration("grace", options.grace)
+    except InvalidTime as problem:
+        raise TaskFailed(str(problem)) from None
+    if idle_for < _SHORTEST:
+        raise TaskFailed(f"O(idle_for): {options.idle_for} is too short. Give 5m or more.")
+    if idle_for > 31 * 86_400:
+        raise TaskFailed(f"O(idle_for): {options.idle_for} is too long. Give 31d or less.")
+    if not 0 < below <= 1:
+        raise TaskFailed(f"O(below): {below:g} is no ratio. Give more than 0, and 1 at most: 0.05 is 5 percent.")
+    for name in options.exempt_names or ():
+        if not _EXEMPT_NAME.fullmatch(name):
+            raise TaskFailed(f"O(exempt_names): {name!r} is no name of jobs. Use names, with * for any text.")
+    return IdlePolicy(
+        idle_for,
+        below,
+        grace,
+        acts=options.action != REPORT,
+        pauses=options.action == PAUSE,
+        names=tuple(options.exempt_names or ()),
+        kinds=frozenset(options.exempt_kinds or ()),
+    )
+
+
+def limited(policy: IdlePolicy, limit: IdleLimit, options: IdleOptions) -> IdlePolicy:
+    """The options with what they leave to a policy."""
+    return replace(
+        policy,
+        idle_for=policy.idle_for if options.idle_for else limit.seconds,
+        below=policy.below if options.below is not None else float(limit.below),
+        source=limit.source,
+    )
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def _read(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) -> list[HeldJob]:
+    """Our jobs that hold accelerators, or that have been warned of."""
+    client, listed = task.client(), listed_namespaces(task, task.options.namespaces or None)
+    places: Sequence[str | None] = [None] if listed is None else listed
+    selectors = task.options.exempt_selectors or ()
+    queries = [
+        *((resource, place, MANAGED, False) for resource in (*WORKLOADS, POD) for place in places),
+        *(
+            (resource, place, f"{MANAGED},{each}", True)
+            for resource in WORKLOADS
+            for place in places
+            for each in selectors
+        ),
+    ]
+
+    def read(query: Any) -> list[dict[str, Any]]:
+        resource, place, labels, only_metadata = query
+        return client.list_objects(resource, place, labels=labels, metadata_only=only_metadata)
+
+    try:
+        found = run_concurrently(read, queries, client.concurrency)
+    except ApiError as error:
+        if error.is_forbidden and listed is None:
+            raise TaskFailed(f"{error}. Or set O(namespaces) to those that you may read.") from None
+        raise
+    exempt = {obj["metadata"]["uid"] for query, objs in zip(queries, found, strict=True) if query[3] for obj in objs}
+    objects = [obj for query, objs in zip(queries, found, strict=True) if not query[3] for obj in objs]
+    pods: dict[JobId, list[dict[str, Any]]] = defaultdict(list)
+    for obj in objects:
+        if obj["kind"] == POD.kind:
+            pods[obj["metadata"]["namespace"], job_name_of(obj) or ""].append(obj)
+    workloads = [obj for obj in objects if obj["kind"] != POD.kind and not is_terminating(obj)]
+    know_accelerators(client, task.warn, (obj["spec"]["template"]["spec"] for obj in workloads))
+    jobs = []
+    running = [obj for obj in workloads if status_of(obj) not in ("Paused", "Succeeded", "Failed")]
+    limits = _limits_of_notebooks(task, running)
+    for workload in running:
+        job = HeldJob(workload, policy)
+        if job.kind == "notebook" and (limit := limits.get(job.id[0])):
+            job.policy = limited(policy, limit, task.options)
+        job.pods = [dict(pod) for pod in own_pods(workload, pods[job.id])]
+        job.held = held_devices(job.pods, job.policy.idle_for, now)
+        if job.held is None and job.warned_at is None:
+            continue
+        why = is_exempt(job.id[1], job.kind, workload["metadata"]["uid"], policy, exempt)
+        job.finding = IdleFinding(False, why or "holds no accelerators, or has not started")
+        if why:
+            job.held = None
+        jobs.append(job)
+    return jobs
+
+
+def _limits_of_notebooks(task: Task[IdleOptions], workloads: Iterable[Mapping[str, Any]]) -> dict[str, IdleLimit]:
+    """What policies say, by namespace; read where options leave it open and there are notebooks."""
+    options = task.options
+    labels = ((workload["metadata"].get("labels") or {}) for workload in workloads)
+    if (options.idle_for and options.below is not None) or not any(each.get(JOB_TYPE) == "notebook" for each in labels):
+        return {}
+    declared = read_declared(task.client(), task.warn)
+    if not declared.known:
+        task.warn(
+            "the account may not read the policies of the cluster, so notebooks are judged by the options alone. Grant "
+            "it a level with M(gpuctl_rbac)."
+        )
+    return strictest_limits(declared.policies)
+
+
+def _usage(prometheus: Prometheus, idle_for: float, task: Task[Any]) -> dict[tuple[str, str], PodUsage]:
+    """The use of devices by pod. Which job a pod is of is known from the cluster, so names are enough."""
+    early = datetime.now(timezone.utc).timestamp() - idle_for
+    queries = plain_queries(catalog(), recorded_since(prometheus, early))
+    seconds = int(idle_for)
+    found = prometheus.query_all(
+        {
+            "peak": queries.peak(UTILIZATION.name, seconds, BY_POD, step=_STEP),
+            "hours": queries.measured_hours(seconds, BY_POD, step=_STEP),
+        }
+    )
+    for warning in prometheus.warnings:
+        task.warn(f"Prometheus: {warning}")
+    by_pod = {
+        name: {(sample.labels.get("namespace", ""), sample.labels.get("pod", "")): sample.value for sample in samples}
+        for name, samples in found.items()
+    }
+    if prometheus.is_partial:  # What is not known counts as use.
+        return {}
+    return {pod: PodUsage(peak, by_pod["hours"].get(pod, 0.0)) for pod, peak in by_pod["peak"].items()}
+
+
+def _judge(
+    task: Task[IdleOptions],
+    jobs: Iterable[HeldJob],
+    usage: Mapping[tuple[str, str], PodUsage],
+    now: datetime,
+) -> None:
+    notebooks = []
+    for job in jobs:
+        if job.held is None:
+            continue
+        own = {pod: usage[job.id[0], pod] for pod in job.held.pods if (job.id[0], pod) in usage}
+        job.finding = judge(job.held, own, job.policy, now)
+        if job.finding.idle and job.kind == "notebook":
+            notebooks.append(job)
+
+    def ask(job: HeldJob) -> None:
+        pods: list[Mapping[str, Any]] = list(job.pods)
+        activity = notebook_activity(task.client(), job.workload, pods, job.policy.idle_for, now)
+        reason = activity.reason if activity.active else f"{job.finding.reason}, and {activity.reason}"
+        job.finding = IdleFinding(not activity.active, reason, job.finding.peak, job.finding.coverage)
+
+    run_concurrently(ask, notebooks, task.client().concurrency)
+
+
+# -- acting ------------------------------------------------------------------------------------------------------------
+
+
+def _act(task: Task[IdleOptions], jobs: Sequence[HeldJob], policy: IdlePolicy) -> list[Any]:
+    """Warn of what is idle for the first time, take the warning back, and pause; the entries of the diff."""
+    now, diff = now_as_text(), []
+    for action, state in (
+        (WARN, State(_marking(now))),
+        (CLEAR, State(_marking(None))),
+        (PAUSE, STATES["paused"]),
+    ):
+        chosen = [job for job in jobs if job.action == action]
+        if not chosen:
+            continue
+        options = JobOptions(state="paused", continue_on_error=True, allowed_namespaces=task.options.allowed_namespaces)
+        own = task.with_options(options)
+        selected = [SelectedJob(*job.id, job.kind) for job in chosen]
+        try:
+            done = run_jobs(own, state, selected)
+        except TaskFailed as problem:
+            done = problem.result
+        diff += done.get("diff", [])
+        errors = {(row["namespace"], row["name"]): row["error"] for row in done.get("results", [])}
+        for job in chosen:
+            job.error = errors.get(job.id, "not attempted")
+    if not task.check_mode:
+        _tell(task, [job for job in jobs if job.action in (WARN, PAUSE) and job.error is None], policy)
+    return diff
+
+
+def _marking(time: str | None) -> Planner:
+    return partial(plan_transition, transition=lambda job, options: mark_idle(job, time))
+
+
+def _tell(task: Task[IdleOptions], jobs: Iterable[HeldJob], policy: IdlePolicy) -> None:
+    """An event of each job, which its users see. One that cannot be written is worth a warning, and no more."""
+    for job in jobs:
+        try:
+            task.client().create(_event(job, policy))
+        except ApiError as error:
+            task.warn(f"no events tell the users of idle jobs: {error}")
+            return
+
+
+def _event(job: HeldJob, policy: IdlePolicy) -> dict[str, Any]:
+    metadata, now = job.workload["metadata"], time_as_text(datetime.now(timezone.utc))
+    if job.action == PAUSE:
+        reason, then = "IdlePaused", "It was paused. Resume it with gpuctl_job (state=resumed) or the playbook resume."
+    else:
+        reason = "Idle"
+        then = (
+            f"It may be paused in {span(policy.grace)}." if policy.pauses else "Delete or pause it if it is not needed."
+        )
+    limit = f" The limit of {job.policy.source} is {span(job.policy.idle_for)}." if job.policy.source else ""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{metadata['name'][:200]}.{uuid4().hex[:16]}", "namespace": metadata["namespace"]},
+        "involvedObject": {
+            "apiVersion": job.workload["apiVersion"],
+            "kind": job.workload["kind"],
+            **{name: metadata[name] for name in ("name", "namespace", "uid")},
+        },
+        "type": "Warning",
+        "reason": reason,
+        "message": f"Its accelerators are idle: {job.finding.reason}.{limit} {then}",
+        "source": {"component": FIELD_MANAGER},
+        "reportingComponent": FIELD_MANAGER,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
+
+
+def _row(job: HeldJob) -> dict[str, Any]:
+    return {
+        "name": job.id[1],
+        "namespace": job.id[0],
+        "kind": job.kind,
+        "devices": job.held.devices if job.held else None,
+        "held_since": time_as_text(job.held.since) if job.held else None,
+        "idle": job.finding.idle,
+        "reason": job.finding.reason,
+        "utilization": job.finding.peak,
+        "coverage": job.finding.coverage,
+        "idle_for": span(job.policy.idle_for),
+        "below": job.policy.below,
+        "set_by": job.policy.source or None,
+        "warned_at": None if job.action == CLEAR else job.warned_at,
+        "action": job.action,
+        "error": job.error,
+    }
+
+
+def _message(jobs: Sequence[HeldJob]) -> str:
+    if not jobs:
+        return "No job holds accelerators."
+    idle = [job for job in jobs if job.finding.idle]
+    devices = sum(job.held.devices for job in idle if job.held)
+    parts = [f"{number_of(len(idle), 'idle job')} with {number_of(devices, 'accelerator')}" if idle else "no idle jobs"]
+    for action, word in ((WARN, "warned of"), (PAUSE, "paused"), (CLEAR, "no longer idle")):
+        if count := sum(job.action == action and job.error is None for job in jobs):
+            parts.append(f"{count} {word}")
+    return ", ".join(parts)

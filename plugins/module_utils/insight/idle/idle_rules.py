@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whether a job uses its accelerators, and what follows. What is not known counts as use. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from ...accelerators.catalog import DEVICES, PARTITIONS, SHARES, catalog
+from ...cluster.nodes import devices_of
+from ...cluster.related import is_unfinished
+from ...kube.times import read_time
+
+NOTHING, WARN, CLEAR, PAUSE = "none", "warn", "clear", "pause"
+LEAST_COVERAGE = 0.9
+
+
+@dataclass(frozen=True)
+class IdlePolicy:
+    """The options. Times are in seconds, ``below`` is a ratio. ``source`` is the policy that has set one of them."""
+
+    idle_for: float
+    below: float
+    grace: float
+    acts: bool  # annotate, not only report
+    pauses: bool
+    names: tuple[str, ...] = ()
+    kinds: frozenset[str] = frozenset()
+    source: str = ""
+
+
+class PodUsage(NamedTuple):
+    """What Prometheus knows of a pod: the highest utilization of any device, and the hours of which it is known."""
+
+    peak: float | None = None
+    hours: float = 0.0
+
+
+@dataclass(frozen=True)
+class HeldDevices:
+    """The devices that the pods of a job hold, and since when."""
+
+    devices: int
+    since: datetime
+    hours: float  # of all devices, in the time that is looked at
+    pods: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class IdleFinding:
+    """What is known of a job. ``reason`` says why it counts as idle or not."""
+
+    idle: bool
+    reason: str
+    peak: float | None = None
+    coverage: float | None = None
+
+
+def held_devices(pods: Iterable[Mapping[str, Any]], seconds: float, now: datetime) -> HeldDevices | None:
+    """What the pods hold, of which the last ``seconds`` are looked at; None if they hold no devices."""
+    held = [
+        (pod, count) for pod in pods if (count := _devices(pod)) and pod["spec"].get("nodeName") and is_unfinished(pod)
+    ]
+    starts = [_start(pod) for pod, _count in held]
+    if not held or any(start is None for start in starts):
+        return None
+    known = [start for start in starts if start is not None]
+    hours = sum(
+        count * max(min(seconds, (now - start).total_seconds()), 0) / 3600
+        for (_pod, count), start in zip(held, known, strict=True)
+    )
+    return HeldDevices(
+        sum(count for _pod, count in held), min(known), hours, tuple(pod["metadata"]["name"] for pod, _count in held)
+    )
+
+
+def judge(held: HeldDevices, usage: Mapping[str, PodUsage], policy: IdlePolicy, now: datetime) -> IdleFinding:
+    """Whether the devices have been idle for the whole time."""
+    age = (now - held.since).total_seconds()
+    if age < policy.idle_for:
+        return IdleFinding(False, f"runs for {span(age)} only, less than {span(policy.idle_for)}")
+    found = [usage.get(pod, PodUsage()) for pod in held.pods]
+    hours = sum(min(each.hours, held.hours) for each in found)
+    coverage = round(min(hours / held.hours, 1.0), 3) if held.hours else 0.0
+    peaks = [each.peak for each in found if each.peak is not None]
+    peak = round(max(peaks), 4) if peaks else None
+    if peak is not None and peak >= policy.below:
+        return IdleFinding(
+            False, f"utilization of up to {percent(peak)} in the last {span(policy.idle_for)}", peak, coverage
+        )
+    if coverage < LEAST_COVERAGE or peak is None:
+        text = f"utilization is known for {percent(coverage)} of the last {span(policy.idle_for)} only"
+        return IdleFinding(False, f"{text}, and what is not known counts as use", peak, coverage)
+    return IdleFinding(True, f"at most {percent(peak)} utilization in the last {span(policy.idle_for)}", peak, coverage)
+
+
+def is_exempt(name: str, kind: str, uid: str, policy: IdlePolicy, exempt_uids: Collection[str]) -> str | None:
+    """Why a job is left alone; None if it is not."""
+    if kind in policy.kinds:
+        return f"kind {kind} is exempt"
+    if pattern := next((pattern for pattern in policy.names if fnmatchcase(name, pattern)), None):
+        return f"name is exempt: {pattern}"
+    return "its labels are exempt" if uid in exempt_uids else None
+
+
+def next_action(finding: IdleFinding, warned_at: str | None, policy: IdlePolicy, now: datetime) -> str:
+    """What is done about a job; ``warned_at`` is when it was warned of, as it was recorded."""
+    if not policy.acts:
+        return NOTHING
+    if not finding.idle:
+        return CLEAR if warned_at is not None else NOTHING
+    warned = _time(warned_at)
+    if warned is None or warned > now:
+        return WARN
+    return PAUSE if policy.pauses and (now - warned).total_seconds() >= policy.grace else NOTHING
+
+
+def span(seconds: float) -> str:
+    """``45 s``, ``90 min``, ``5 h``, ``3 days``: in the largest unit that gives at least 2."""
+    for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{round(seconds / size)} {unit}"
+    return f"{round(seconds)} s"
+
+
+def percent(ratio: float) -> str:
+    return f"{ratio * 100:.3g} %"
+
+
+def _devices(pod: Mapping[str, Any]) -> int:
+    """Whole devices, partitions and shares, each of which an exporter measures."""
+    rows = catalog().rows_in(devices_of(pod))
+    return sum(amount for row, amount in rows if row.kind in (DEVICES, PARTITIONS, SHARES))
+
+
+def _start(pod: Mapping[str, Any]) -> datetime | None:
+    """When its containers were last started: a new run of a program has not used anything yet."""
+    states = [status.get("state") or {} for status in (pod.get("status") or {}).get("containerStatuses") or ()]
+    running = [text for state in states if (text := (state.get("running") or {}).get("startedAt"))]
+    times = [time for text in running if (time := _time(text))]
+    return max(times, default=None)
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        return read_time(text) if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The rows that gpuctl_job_info returns for jobs, pods and events. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from ...accelerators.catalog import catalog
+from ...cluster.pod_status import pod_status
+from ...cluster.related import is_about_pod, is_about_workload, main_container
+from ...cluster.status import pods_ready, pods_wanted, status_of
+from ...jobs.job_size import size_row
+from ...jobs.submitter import submitter_title
+from ...kube.shapes import OddObject
+from ...kube.times import read_time
+from ...labels import (
+    DEFAULT_POOL,
+    DESCRIPTION,
+    FIELD_MANAGER,
+    GPU_TYPE,
+    JOB_TYPE,
+    MAIN_CONTAINER,
+    MANAGED_BY,
+    POOL,
+    PRIORITY,
+    job_name_of,
+)
+
+UNKNOWN = "Unknown"
+"""The status of what cannot be read."""
+
+
+def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """A job, without what needs other objects (reason, URLs)."""
+    metadata, status = workload["metadata"], workload.get("status", {})
+    labels = metadata.get("labels") or {}
+    template = workload["spec"]["template"]
+    spec = template["spec"]
+    container = main_container(spec["containers"])
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return {
+        **size_row(workload),
+        "name": job_name_of(workload) or metadata["name"],
+        "namespace": metadata["namespace"],
+        "kind": labels.get(JOB_TYPE),
+        "status": status_of(workload),
+        "ready": f"{pods_ready(workload)}/{pods_wanted(workload)}",
+        "pool": labels.get(POOL) or DEFAULT_POOL,
+        "priority": labels.get(PRIORITY),
+        "gpu_type": _gpu_type(spec.get("nodeSelector") or {}),
+        "cpu": requests.get("cpu"),
+        "memory": requests.get("memory"),
+        "image": container.get("image"),
+        "description": (metadata.get("annotations") or {}).get(DESCRIPTION),
+        "submitted_by": submitter_title(workload),
+        "managed": labels.get(MANAGED_BY) == FIELD_MANAGER,
+        "workload": f"{workload['kind']}/{metadata['name']}",
+        "created_at": metadata["creationTimestamp"],
+        "started_at": status.get("startTime"),
+        "finished_at": finished_at(status),
+        "age": age(metadata["creationTimestamp"], now),
+    }
+
+
+def odd_job_row(odd: OddObject) -> dict[str, Any]:
+    """The row of a workload that cannot be read: nothing is known but where it is, and what is odd."""
+    blank = dict.fromkeys(job_row(_ANY_WORKLOAD, datetime.now(timezone.utc)))
+    own = {"name": odd.name, "namespace": odd.namespace, "status": UNKNOWN, "workload": f"{odd.kind}/{odd.name}"}
+    return {**blank, **own, "reason": odd.sentence, "access_urls": []}
+
+
+def odd_pod_row(odd: OddObject) -> dict[str, Any]:
+    """The row of a pod that cannot be read."""
+    blank = dict.fromkeys(pod_row(_ANY_POD, datetime.now(timezone.utc)))
+    return {**blank, "job_id": odd.name, "namespace": odd.namespace, "status": UNKNOWN}
+
+
+_ANY_POD: Mapping[str, Any] = {
+    "metadata": {"name": "", "namespace": "", "creationTimestamp": "1970-01-01T00:00:00Z"},
+    "spec": {"containers": [{"name": MAIN_CONTAINER}]},
+}
+_ANY_WORKLOAD = {**_ANY_POD, "kind": "Job", "spec": {"template": {"spec": _ANY_POD["spec"]}}}
+
+
+def _gpu_type(selector: Mapping[str, str]) -> str | None:
+    """What the job wants: by our label, or by the vendor's for an alias of its pool."""
+    labels = (GPU_TYPE, *(profile.product_label for profile in catalog().profiles.values()))
+    return next((selector[label] for label in labels if label and label in selector), None)
+
+
+def pod_row(pod: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """A pod, with the columns of ``gpuctl get jobs``."""
+    metadata, status = pod["metadata"], pod.get("status", {})
+    containers = status.get("containerStatuses") or ()
+    return {
+        "job_id": metadata["name"],
+        "name": job_name_of(pod),
+        "namespace": metadata["namespace"],
+        "kind": (metadata.get("labels") or {}).get(JOB_TYPE),
+        "status": pod_status(pod),
+        "ready": f"{sum(bool(c.get('ready')) for c in containers)}/{len(pod['spec']['containers'])}",
+        "restarts": sum(c.get("restartCount", 0) for c in containers),
+        "started_at": _running_since(containers),
+        "node": pod["spec"].get("nodeName"),
+        "ip": status.get("podIP"),
+        "age": age(metadata["creationTimestamp"], now),
+    }
+
+
+def _running_since(containers: Iterable[Mapping[str, Any]]) -> str | None:
+    """When the last of the containers that run has started."""
+    running = [(container.get("state") or {}).get("running") or {} for container in containers]
+    return max((state["startedAt"] for state in running if state.get("startedAt")), default=None)
+
+
+def event_rows(
+    workload: Mapping[str, Any], pod_names: Collection[str], events: Iterable[Mapping[str, Any]], now: datetime
+) -> list[dict[str, Any]]:
+    """The events (oldest first) about a workload, its ReplicaSets, or its pods."""
+    namespace = workload["metadata"]["namespace"]
+    rows = []
+    for event in events:
+        if is_about_workload(event, workload) or is_about_pod(event, namespace, pod_names):
+            involved = event["involvedObject"]
+            series = event.get("series") or {}
+            seen = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+            rows.append(
+                {
+                    "object": f"{involved.get('kind')}/{involved.get('name')}",
+                    "reason": event.get("reason"),
+                    "message": event.get("message"),
+                    "count": series.get("count") or event.get("count") or 1,
+                    "age": age(seen or event["metadata"]["creationTimestamp"], now),
+                }
+            )
+    return rows
+
+
+def age(since: str, now: datetime) -> str:
+    """Time since then, in the largest unit that gives at least 2: ``45s``, ``100s``, ``12m``, ``5h``, ``3d``."""
+    seconds = max(0, int((now - read_time(since)).total_seconds()))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def finished_at(status: Mapping[str, Any]) -> str | None:
+    """Only Jobs that succeeded have ``completionTime``; a failed one has the time in its condition."""
+    failed = [c for c in status.get("conditions") or () if c["type"] == "Failed" and c["status"] == "True"]
+    moment: str | None = status.get("completionTime") or (failed[0].get("lastTransitionTime") if failed else None)
+    return moment

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The task behind gpuctl_status: pools, quotas, nodes and jobs, as far as the account may read them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+
+from ..cluster.declared import read_declared
+from ..cluster.lookup import not_found
+from ..cluster.nodes import Node, node_row, slim_node, with_use
+from ..cluster.read_devices import with_devices
+from ..cluster.read_nodes import read_uses
+from ..jobs.job_options import JOB_KINDS
+from ..kube.errors import ApiError
+from ..kube.resources import NODE
+from ..namespaces import NamespaceOptions, OwnNamespace, context_namespace, read_permitted, require_allowed
+from ..nodes.node_info import NODE_STATUSES, NodeInfoOptions, full_key
+from ..options import option
+from ..pools.pool_info import pool_rows, read_pool_rows
+from ..quotas.quota_info import QuotaInfoOptions, read_quota_rows
+from ..task import ModuleSpec, Task, TaskFailed
+from .jobs.job_info import JobInfoOptions, names_not_found, read_jobs_info
+from .jobs.job_rows import age
+
+Row = dict[str, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusOptions(NamespaceOptions):
+    namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+    all_namespaces: bool = option("bool", default=False)
+    pool: str | None = option("str")
+    kind: str | None = option("str", choices=list(JOB_KINDS))
+    status: str | None = option("str")
+    nodes: list[str] | None = option("list", elements="str")
+    gpu_type: str | None = option("str")
+    label_keys: list[str] | None = option("list", elements="str", no_log=False)
+    table: str | None = option("str", choices=["jobs", "nodes", "pools", "quotas"])
+    name: str | None = option("str")
+    pods: bool = option("bool", default=False)
+    all: bool = option("bool", default=False)
+    watch: int | None = option("int")
+
+
+def run(task: Task[StatusOptions]) -> dict[str, Any]:
+    """Sends the list requests of gpuctl_job_info with pods, of gpuctl_quota_info, and those of pools and nodes once.
+
+    ``unreadable`` has the error for what the account may not read. Jobs are indispensable. Raises TaskFailed for a
+    namespace, pool or job that does not exist.
+    """
+    options = task.options
+    if options.watch is not None and options.watch < 1:
+        raise TaskFailed(f"watch: {options.watch} is below 1. Give the seconds between two reads.")
+    unreadable: dict[str, str] = {}
+    own = _own_namespace(task)
+    job_task = task.with_options(_job_options(options, [own.name] if own else options.namespaces))
+    job_task, jobs = read_permitted(job_task, read_jobs_info)
+    quotas = _if_readable(unreadable, "quotas", lambda: _quotas(job_task)) or []
+    nodes, pools = _nodes_and_pools(task, unreadable)
+    for problem in names_not_found(job_task, jobs["results"], {row["namespace"] for row in quotas}):
+        raise TaskFailed(problem)
+    return {
+        "changed": False,
+        "namespace": own.name if own else None,
+        "jobs": with_restarts(jobs["results"], jobs["pods"], datetime.now(timezone.utc)),
+        "pods": jobs["pods"] if options.pods else [],
+        "quotas": quotas,
+        "pools": [row for row in pools if options.pool in (None, "", row["name"])],
+        "nodes": nodes,
+        "unreadable": unreadable,
+    }
+
+
+MODULE = ModuleSpec(StatusOptions, run)
+
+
+def _own_namespace(task: Task[StatusOptions]) -> OwnNamespace | None:
+    """The one that the environment or the context names, unless the options ask for others."""
+    options = task.options
+    own = None if options.namespaces or options.all_namespaces else context_namespace(task)
+    if own:
+        require_allowed(task, [own.name], own.origin)
+    return own
+
+
+def _job_options(options: StatusOptions, namespaces: list[str] | None) -> JobInfoOptions:
+    return JobInfoOptions(
+        name=options.name,
+        kind=options.kind,
+        pool=options.pool,
+        status=None if options.table == "nodes" else options.status,
+        namespaces=namespaces,
+        allowed_namespaces=options.allowed_namespaces,
+        pods=True,
+    )
+
+
+def _quotas(task: Task[JobInfoOptions]) -> list[Row]:
+    options = QuotaInfoOptions(namespaces=task.options.namespaces, allowed_namespaces=task.options.allowed_namespaces)
+    return read_quota_rows(task.with_options(options))
+
+
+def _nodes_and_pools(task: Task[StatusOptions], unreadable: dict[str, str]) -> tuple[list[Row], list[Row]]:
+    """Their rows; without pods, their usage is not known, and without declarations, pools without nodes are missing."""
+    client = task.client()
+    declared = read_declared(client, task.warn, again=True)
+    uses = _if_readable(unreadable, "usage", lambda: read_uses(client))
+    nodes = _if_readable(unreadable, "nodes", lambda: client.list_slim(NODE, slim_node))
+    if nodes is None:
+        return [], []
+    nodes, uses = with_devices(client, nodes if uses is None else with_use(nodes, uses), uses, declared)
+    nodes = sorted(nodes, key=lambda node: node.name)
+    pools = _if_readable(unreadable, "pools", lambda: read_pool_rows(task, declared, nodes, uses))
+    if pools is None:
+        pools = [{**row, "hardware": {}, "division": [], "problem": None} for row in pool_rows({}, nodes, uses)]
+    return _selected_nodes(task.options, nodes), pools
+
+
+def _selected_nodes(options: StatusOptions, nodes: list[Node]) -> list[Row]:
+    """As gpuctl_node_info selects them. Raises TaskFailed for what does not exist."""
+    types = {node.gpu_type for node in nodes if node.gpu_type}
+    if options.gpu_type and options.gpu_type.lower() not in map(str.lower, types):
+        raise TaskFailed(not_found("GPU type", options.gpu_type, sorted(types)))
+    for name in options.nodes or ():
+        if name not in {node.name for node in nodes}:
+            raise TaskFailed(not_found("node", name, [node.name for node in nodes]))
+    status = options.status or None if options.table == "nodes" else None
+    if status not in (None, *NODE_STATUSES):
+        raise TaskFailed(not_found("status", status, NODE_STATUSES))
+    selection = NodeInfoOptions(nodes=options.nodes, pool=options.pool, gpu_type=options.gpu_type, status=status)
+    keys = [full_key(key) for key in options.label_keys or ()]
+    return [node_row(node, keys) for node in nodes if selection.selects(node)]
+
+
+def _if_readable(unreadable: dict[str, str], what: str, read: Callable[[], T]) -> T | None:
+    try:
+        return read()
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        unreadable[what] = str(error)
+        return None
+
+
+def with_restarts(jobs: Iterable[Row], pods: Iterable[Row], now: datetime) -> list[Row]:
+    """The rows of jobs with ``restarts`` of their containers, ``running_for``, and ``node``. Pure.
+
+    ``running_for`` is the time since the last container has started; None if no pod runs.
+    """
+    own: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for pod in pods:
+        own[_key(pod)].append(pod)
+    return [{**job, **_of_pods(own[_key(job)], now)} for job in jobs]
+
+
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["namespace"], row["name"], row["kind"]
+
+
+def _of_pods(pods: list[Row], now: datetime) -> Row:
+    started = [pod["started_at"] for pod in pods if pod["started_at"]]
+    return {
+        "restarts": sum(pod["restarts"] for pod in pods),
+        "running_for": age(max(started), now) if started else None,
+        "nodes": sorted({pod["node"] for pod in pods if pod["node"]}),
+    }

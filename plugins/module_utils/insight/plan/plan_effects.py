@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a plan does to the pods of jobs: which end, what of their work is lost, which GPUs they give and take. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from ...accelerators.catalog import whole_devices
+from ...cluster.nodes import devices_of
+from ...cluster.pod_times import Hold, hold_of
+from ...cluster.read_jobs import JobId
+from ...cluster.related import is_unfinished, own_pods
+from ...cluster.status import is_paused, pods_wanted, status_of
+from ...engine.changes import resource_result
+from ...engine.plan import WORKLOAD_KINDS, Action, Plan, Step
+from ...jobs.interruption import interruption
+from ..directory.directory_plan import PlannedManifest
+from ..fit.fit import AFTER_PREEMPTION, AFTER_QUOTA, NOW, UNKNOWN
+
+Object = Mapping[str, Any]
+
+# What these have in memory is gone with their pods. A service has none, and its pods are replaced one after the other.
+_LOSE_WORK = ("training", "notebook")
+_ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True)
+class PlanEffect:
+    """What is done to one manifest's objects, and to the pods of a job.
+
+    ``ending`` are the uids of the pods that end. ``placed`` is where the new ones fit, by node; ``unplaced`` are GPUs
+    of new pods whose node is not known. ``gpus_after`` is what the pods hold then, where it is known that they run;
+    ``gpus_requested`` and ``gpus_wanted`` are what they request before and after, also without a node.
+    ``gpus_counted`` is that without the pods that a quota or the server refuses.
+    """
+
+    manifest: PlannedManifest
+    pods_before: int = 0
+    pods_after: int = 0
+    gpus_before: int = 0
+    gpus_after: int = 0
+    gpus_requested: int = 0
+    gpus_wanted: int = 0
+    gpus_counted: int = 0
+    ending: frozenset[str] = frozenset()
+    hours_lost: float = 0.0
+    gpu_hours_lost: float = 0.0
+    stops: str = ""
+    placed: Mapping[str, int] = field(default_factory=dict)
+    unplaced: int = 0
+
+    @property
+    def restarts(self) -> bool:
+        """Whether pods end and others take their place."""
+        return bool(self.ending) and self.pods_after > 0
+
+    @property
+    def row(self) -> dict[str, Any]:
+        manifest, plan = self.manifest, self.manifest.plan
+        fit = manifest.fit or {}
+        steps = [step for step in (*plan.prerequisites, *plan.steps) if step.action is not Action.UNCHANGED]
+        return {
+            "kind": manifest.kind,
+            "namespace": (manifest.namespace or None) if manifest.kind != "pool" else None,
+            "name": manifest.name,
+            "action": str(plan.action),
+            "restarts": self.restarts,
+            "pods_before": self.pods_before,
+            "pods_after": self.pods_after,
+            "pods_ending": len(self.ending),
+            "hours_lost": round(self.hours_lost, 2),
+            "gpu_hours_lost": round(self.gpu_hours_lost, 2),
+            "gpus_before": self.gpus_before,
+            "gpus_after": self.gpus_after,
+            "gpus_wanted": self.gpus_wanted,
+            "stops": self.stops or None,
+            "resources": [resource_result(step) for step in steps],
+            "verdict": fit.get("verdict"),
+            "reason": fit.get("reason") if fit.get("verdict") not in (None, NOW) else None,
+            "hint": fit.get("hint"),
+            "preempts": [f"{one['namespace']}/{one['name']}" for one in fit.get("preempts") or ()],
+            "note": plan.kept or (plan.ended.reason if plan.ended else "") or None,
+            "problem": manifest.problem or None,
+        }
+
+
+def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -> PlanEffect:
+    """``pods`` are those of the job, if it is one."""
+    step = _workload_step(manifest)
+    if step is None:
+        return PlanEffect(manifest)
+    live = own_pods(step.live, pods) if step.live else []
+    holding = {str(pod["metadata"]["uid"]): hold_of(pod) for pod in live if is_unfinished(pod)}
+    requested = {uid: whole_devices(hold.amounts) for uid, hold in holding.items()}
+    held = {uid: gpus for uid, gpus in requested.items() if holding[uid].node}
+    number, gpus, asked = len(holding), sum(held.values()), sum(requested.values())
+    wanted = asked_for = _wanted(manifest.plan, step, len(holding))
+    each = _gpus_of_pod(step.desired or step.live)
+    if step.action is Action.UNCHANGED or manifest.problem:
+        return PlanEffect(manifest, number, number, gpus, gpus, asked, asked, asked)
+    ending = _ending(step, list(holding), wanted)
+    lost = [holding[uid] for uid in ending if manifest.kind in _LOSE_WORK]
+    fit = manifest.fit or {}
+    if fit.get("quotas") or fit.get("verdict") == AFTER_QUOTA:  # The quota refuses the new pods.
+        wanted = min(wanted, len(holding) - len(ending))
+    starting = wanted - (len(holding) - len(ending))
+    room = {one["node"]: one["pods"] for one in fit.get("nodes") or ()}
+    if fit.get("verdict") not in (None, NOW, AFTER_PREEMPTION, UNKNOWN):  # Some of its pods may find room all the same.
+        starting = min(starting, max(0, sum(room.values()) - (len(holding) - len(ending))))
+    taken = max(0, starting) * each
+    # Those that stay have their nodes.
+    placed = {node: number * each for node, number in room.items()} if len(ending) == len(holding) and taken else {}
+    stays = sum(amount for uid, amount in held.items() if uid not in ending)
+    return PlanEffect(
+        manifest,
+        pods_before=number,
+        pods_after=wanted,
+        gpus_before=gpus,
+        gpus_after=stays + taken,
+        gpus_requested=asked,
+        gpus_wanted=asked_for * each,
+        gpus_counted=wanted * each,
+        ending=frozenset(ending),
+        hours_lost=max((_hours(hold, now) for hold in lost), default=0.0),
+        gpu_hours_lost=sum(_hours(hold, now) * whole_devices(hold.amounts) for hold in lost),
+        stops=manifest.plan.stops,
+        placed=placed,
+        unplaced=max(0, taken - sum(placed.values())),
+    )
+
+
+def deletion_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -> PlanEffect:
+    """The same for a job that would be deleted, with the words of what that stops."""
+    pods = list(pods)
+    effect = plan_effect(manifest, pods, now)
+    step = _workload_step(manifest)
+    if step is None or not step.live or status_of(step.live) in _ENDED:
+        return effect
+    return replace(effect, stops=interruption(step.live, pods, datetime.fromtimestamp(now, timezone.utc)))
+
+
+def jobs_with_pods(manifests: Iterable[PlannedManifest]) -> list[JobId]:
+    """The jobs whose workloads exist, and whose pods matter."""
+    return [
+        (each.namespace, each.name) for each in manifests if (step := _workload_step(each)) is not None and step.live
+    ]
+
+
+def _workload_step(manifest: PlannedManifest) -> Step | None:
+    steps = manifest.plan.steps
+    return steps[0] if steps and steps[0].kind in WORKLOAD_KINDS else None
+
+
+def _wanted(plan: Plan, step: Step, present: int) -> int:
+    """The pods after the plan."""
+    if step.action is Action.DELETE:
+        return 0
+    workload = step.desired or step.live
+    if step.action is Action.UNCHANGED or (step.live and status_of(step.live) in _ENDED and not step.replaces):
+        return present
+    if is_paused({"status": {}, **workload}):
+        return 0
+    autoscalers = (each.desired for each in plan.steps if each.kind == "HorizontalPodAutoscaler" and each.desired)
+    least = next((int(obj["spec"].get("minReplicas", 1)) for obj in autoscalers), None)
+    if least is not None:  # The server gives one replica to a workload that says nothing.
+        return max(least, pods_wanted(step.live) if step.live and not step.replaces else 1)
+    return pods_wanted(workload)
+
+
+def _ending(step: Step, present: list[str], wanted: int) -> list[str]:
+    if step.action is Action.DELETE or step.replaces:
+        return present
+    if step.kind != "Job" and step.changes_pods:
+        return present
+    return present[max(0, wanted) :] if wanted < len(present) else []
+
+
+def _gpus_of_pod(workload: Object) -> int:
+    template = workload["spec"]["template"]
+    return whole_devices(devices_of({"metadata": template.get("metadata") or {}, "spec": template["spec"]}))
+
+
+def _hours(hold: Hold, now: float) -> float:
+    return hold.seconds(0.0, now) / 3600

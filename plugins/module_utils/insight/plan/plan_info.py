@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The task behind gpuctl_plan_info: what the playbook provision would change, and what that means."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from ...cluster.declared import read_declared
+from ...cluster.nodes import Node, PodUse, slim_node, with_use
+from ...cluster.read_jobs import read_pods
+from ...cluster.read_nodes import read_uses
+from ...engine.changes import diffs_of
+from ...engine.plan import Action
+from ...jobs.runs.ledger import RERUN
+from ...kube.client import Client
+from ...kube.errors import ApiError, if_allowed
+from ...kube.resources import NAMESPACE, NODE, RESOURCE_QUOTA
+from ...kube.times import time_as_text
+from ...labels import MANAGED, QUOTA
+from ...manifest.problems import ManifestError, number_of, qualified_name
+from ...namespaces import NamespaceOptions, allowed_namespaces, own_namespace
+from ...options import ConcurrencyOptions, option
+from ...task import ModuleSpec, Task, TaskFailed
+from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, plan_directory
+from ..directory.undeclared import Undeclared, find_undeclared
+from .plan_capacity import node_rows, pool_rows_of, quota_rows_of, team_rows
+from .plan_effects import PlanEffect, jobs_with_pods, plan_effect
+from .saved_plan import FORMAT, differences, manifests_digest, problem_of, step_digests
+
+_CLUSTER = "kube-system"  # its uid is the only name that a cluster has
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(ConcurrencyOptions, NamespaceOptions):
+    """Those of the modules that the playbook provision runs."""
+
+    src: list[str] = option("list", elements="path", required=True)
+    policies: list[str] | None = option("list", elements="path")
+    node_labels: dict[str, Any] | None = option("dict")
+    namespace: str | None = option("str")
+    force: bool = option("bool", default=False)
+    drain: bool = option("bool", default=False)
+    rerun: str = option("str", choices=list(RERUN), default="on_change")
+    upgrade: bool = option("bool", default=False)
+    on_immutable: str = option("str", choices=["recreate", "fail"], default="recreate")
+    recreate: bool = option("bool", default=False)
+    strict: bool = option("bool", default=False)
+    takeover: bool = option("bool", default=False)
+    force_conflicts: bool = option("bool", default=False)
+    wait_for_nodes: bool = option("bool", default=False)
+    plan: Any = option("raw")
+
+
+_NOT_OF_PLAN = ("plan", "concurrency")
+
+
+def run(task: Task[PlanOptions]) -> dict[str, Any]:
+    """Plan, and with ``plan`` compare: raises TaskFailed if that is not the plan that would be made now."""
+    options = task.options
+    saved = _saved(options.plan) if options.plan not in (None, "") else None
+    now = datetime.now(timezone.utc)
+    found = plan_directory(task, _directory_options(options))
+    effects = _effects(task, found, now)
+    plan = {
+        "format": FORMAT,
+        "made_at": time_as_text(now),
+        "cluster": _cluster(task),
+        "options": _saved_options(task),
+        "manifests": manifests_digest(_files([*options.src, *(options.policies or ())])),
+        "steps": step_digests(effects),
+    }
+    problems = [
+        {"kind": each.kind, "namespace": each.namespace or None, "name": each.name or None, "problem": each.text}
+        for each in found.problems
+    ]
+    if saved is not None:
+        _require_same(saved, plan, problems)
+    result = _report(task, found, effects)
+    return {
+        "changed": False,
+        "made_at": plan["made_at"],
+        "src": list(options.src),
+        "problems": problems,
+        "notes": _notes(found.warnings),
+        **result,
+        "plan": plan,
+        "msg": plan_summary(result["results"], result["totals"], problems),
+    }
+
+
+MODULE = ModuleSpec(PlanOptions, run, report="plan")
+
+
+def _saved_options(task: Task[PlanOptions]) -> dict[str, Any]:
+    """Those that the plan depends on. Its namespace is not that of the context in which it is applied."""
+    own = own_namespace(task, task.options.namespace)
+    given = {name: value for name, value in asdict(task.options).items() if name not in _NOT_OF_PLAN}
+    return {**given, "namespace": own.name}
+
+
+def _directory_options(options: PlanOptions) -> DirectoryOptions:
+    given = {name: value for name, value in asdict(options).items() if name not in ("plan", "node_labels")}
+    return DirectoryOptions(**{**given, "policies": options.policies or ()}, labels=options.node_labels or {})
+
+
+def _saved(given: Any) -> Mapping[str, Any]:
+    """The part of a saved plan that says what it was made from. Raises TaskFailed."""
+    if isinstance(given, str):
+        try:
+            with open(os.path.expanduser(given), encoding="utf-8") as file:
+                given = json.load(file)
+        except OSError as problem:
+            raise TaskFailed(f"O(plan): cannot read {given}: {problem.strerror or problem}. Check the path.") from None
+        except (ValueError, RecursionError):
+            raise TaskFailed(
+                f"O(plan): {given} is no JSON. Name the file that a plan was written to with O(output), such as "
+                f"plan.json."
+            ) from None
+    saved = given.get("plan", given) if isinstance(given, Mapping) else given
+    if unfit := problem_of(saved):
+        raise TaskFailed(unfit)
+    return dict(saved)
+
+
+def _require_same(saved: Mapping[str, Any], plan: Mapping[str, Any], problems: Sequence[Mapping[str, Any]]) -> None:
+    found = list(differences(saved, plan))
+    if not found and not problems:
+        return
+    why = found or [_named(problem) for problem in problems]
+    said = "is out of date" if found else "cannot be applied"
+    raise TaskFailed(
+        "\n".join(
+            [f"The plan of {saved['made_at']} {said}. Nothing was changed. Make a new plan and look at it.", *why]
+        ),
+    )
+
+
+def _named(problem: Mapping[str, Any]) -> str:
+    place = qualified_name(problem["namespace"], problem["name"])
+    return f"{problem['kind']} {place}: {problem['problem']}" if place else str(problem["problem"])
+
+
+def _files(paths: Sequence[str]) -> list[tuple[str, str]]:
+    """The manifests by their paths within what was named: a checkout may lie elsewhere."""
+    from ...manifest.sources import read_files
+
+    found = []
+    for path in paths:
+        for each in read_files([path]):
+            if not isinstance(each, ManifestError):
+                file, text = each
+                found.append((os.path.relpath(file, path) if os.path.isdir(path) else os.path.basename(file), text))
+    return found
+
+
+def _cluster(task: Task[Any]) -> str:
+    found = if_allowed(lambda: task.client().get(NAMESPACE, None, _CLUSTER), None)
+    return str(found["metadata"].get("uid", "")) if found else ""
+
+
+def _effects(task: Task[Any], found: DirectoryPlan, now: datetime) -> list[PlanEffect]:
+    jobs = jobs_with_pods(found.manifests)
+    pods = if_allowed(lambda: read_pods(task.client(), jobs), None) if jobs else {}
+    if pods is None:
+        found.warnings.append("the account may not list pods, so it is not known which of them end.")
+    return [
+        plan_effect(each, (pods or {}).get((each.namespace, each.name), ()), now.timestamp())
+        for each in found.manifests
+    ]
+
+
+def _report(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequence[PlanEffect]) -> dict[str, Any]:
+    client = task.client()
+    read_declared(found.client, found.warnings.append)
+    unknown_use = "pods of all namespaces, so it is not known how many GPUs are in use"
+
+    def before_and_after(node: dict[str, Any]) -> tuple[Node, Node]:
+        return slim_node(node), slim_node(found.client.after(node) or node)
+
+    uses = _readable(found, unknown_use, lambda: read_uses(client))
+    known: list[PodUse] = uses or []
+    pairs = _readable(found, "nodes, so pools are not shown", lambda: client.list_slim(NODE, before_and_after)) or []
+    before, after = [now for now, _then in pairs], [then for _now, then in pairs]
+    nodes = node_rows(with_use(before, known), after, known, effects)
+    declared = [name for _namespace, name in found.declared.get("pool", ())]
+    rows = [effect.row for effect in effects if effect.manifest.plan.changed or effect.manifest.problem]
+    return {
+        "results": rows,
+        "not_declared": _undeclared(task, found),
+        "unchanged": sum(not effect.manifest.plan.changed for effect in effects),
+        "pools": pool_rows_of(nodes, effects, declared),
+        "nodes": nodes,
+        "teams": team_rows(known, effects),
+        "quotas": quota_rows_of(_quotas(client), _quotas(found.client), effects),
+        "totals": _totals(effects, nodes),
+        "diff": task.diff(lambda: (diff for effect in effects for diff in diffs_of(effect.manifest.plan))),
+    }
+
+
+_UNVALIDATED = "not validated by the server"
+
+
+def _notes(warnings: Sequence[str]) -> list[str]:
+    """The warnings, each once; those about dry runs that the account may not send are one."""
+    found = list(dict.fromkeys(warnings))
+    unvalidated = [text for text in found if _UNVALIDATED in text]
+    if len(unvalidated) < 2:
+        return found
+    number = f"{len(unvalidated)} changes were {_UNVALIDATED}"
+    one = f"{number}, because the account may not write. The first: {unvalidated[0]}"
+    return [one, *(text for text in found if text not in unvalidated)]
+
+
+def _undeclared(task: Task[PlanOptions], found: DirectoryPlan) -> list[dict[str, Any]]:
+    undeclared: list[Undeclared] = []
+    try:
+        undeclared.extend(find_undeclared(task.client(), found.declared, allowed_namespaces(task)))
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        found.warnings.append(f"it is not known what the directory does not declare: {error.message}")
+    return [{"kind": each.kind, "namespace": each.namespace or None, "name": each.name} for each in undeclared]
+
+
+def _quotas(client: Client) -> list[dict[str, Any]]:
+    none: list[dict[str, Any]] = []
+    return if_allowed(lambda: client.list_objects(RESOURCE_QUOTA, labels=f"{MANAGED},{QUOTA}"), none)
+
+
+def _readable(found: DirectoryPlan, what: str, read: Any) -> Any:
+    try:
+        return read()
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        found.warnings.append(f"the account may not list {what}.")
+        return None
+
+
+def _totals(effects: Sequence[PlanEffect], nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    jobs = [effect for effect in effects if effect.manifest.job is not None]
+    moving = [effect.gpus_after - effect.gpus_before for effect in jobs]
+    return {
+        "restarts": sum(effect.restarts for effect in jobs),
+        "pods_ending": sum(len(effect.ending) for effect in jobs),
+        "hours_lost": round(sum(effect.hours_lost for effect in jobs), 2),
+        "gpu_hours_lost": round(sum(effect.gpu_hours_lost for effect in jobs), 2),
+        "gpus_freed": -sum(gpus for gpus in moving if gpus < 0),
+        "gpus_taken": sum(gpus for gpus in moving if gpus > 0),
+        "nodes_moved": sum(bool(node["moves"]) for node in nodes),
+    }
+
+
+_WORDS = {
+    Action.CREATE: "to create",
+    Action.UPDATE: "to update in place",
+    Action.RECREATE: "to recreate",
+    Action.DELETE: "to delete",
+}
+
+
+def plan_summary(
+    rows: Sequence[Mapping[str, Any]], totals: Mapping[str, Any], problems: Sequence[Mapping[str, Any]]
+) -> str:
+    """``12 changes: 3 to create, 9 to update in place; 2 jobs restart.``"""
+    counts = Counter(row["action"] for row in rows if not row["problem"])
+    parts = [f"{counts[action]} {word}" for action, word in _WORDS.items() if counts[action]]
+    text = f"{number_of(sum(counts.values()), 'change')}: {', '.join(parts)}" if parts else "Nothing to change"
+    if totals["restarts"]:
+        text += f"; {number_of(totals['restarts'], 'job')} {'restarts' if totals['restarts'] == 1 else 'restart'}"
+    if problems:
+        text += f"; refused because of {number_of(len(problems), 'problem')}"
+    return f"{text}."

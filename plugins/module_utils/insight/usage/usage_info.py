@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gpuctl_usage_info: who held, used and waited for accelerators in a range of time.
+
+Kubernetes knows the pods that are there, the history those that are gone, and Prometheus, where there is one, what the
+devices did. Each is a fixed number of lists or queries, whatever the number of jobs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from ...accelerators.catalog import DEVICES, catalog
+from ...cluster.declared import know_accelerators
+from ...cluster.nodes import Node, slim_node
+from ...cluster.pod_times import Hold, hold_of
+from ...cluster.read_jobs import WORKLOADS
+from ...given_times import InvalidTime
+from ...jobs.runs.run_history import PastRun, last_visit, read_history
+from ...jobs.runs.run_store import read_histories
+from ...kube.concurrency import run_concurrently
+from ...kube.errors import ApiError, as_sentence
+from ...kube.resources import NODE, POD
+from ...kube.times import read_time, time_as_text
+from ...labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, MANAGED, POOL, SUBMITTED_BY, SWEEP, is_managed, job_name_of
+from ...namespaces import NamespaceOptions, NamespacesNeeded, listed_namespaces, read_permitted
+from ...options import option
+from ...task import ModuleSpec, Task, TaskFailed
+from ...wording import worded
+from ..history.past_runs import user_of
+from ..history.run_times import usage_range
+from ..prometheus.prometheus_client import open_prometheus
+from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
+from .gpu_usage import GROUPS, Owner, Use, usage_rows, use_of_hold, with_measurements
+from .measured_usage import MeasuredUsage, read_measured
+
+JobId = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageInfoOptions(PrometheusOptions, NamespaceOptions):
+    range: str | None = option("str")
+    start: str | None = option("str")
+    end: str | None = option("str")
+    group_by: list[str] | None = option("list", elements="str", choices=list(GROUPS))
+    namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+    idle_below: float = option("float", default=0.05)
+    prices: Mapping[str, Any] | None = option("dict")
+    currency: str | None = option("str")
+    use_prometheus: str = option("str", choices=["auto", "always", "never"], default="auto")
+
+
+UsageTask = Task[UsageInfoOptions]
+
+
+def run(task: UsageTask) -> dict[str, Any]:
+    options = task.options
+    now = datetime.now(timezone.utc)
+    try:
+        since, until = usage_range(options.range, options.start, options.end, now)
+    except InvalidTime as problem:
+        raise TaskFailed(str(problem)) from None
+    if not 0 <= options.idle_below <= 1:
+        raise TaskFailed(f"O(idle_below): {options.idle_below:g} is not a part. Use 0 to 1, such as 0.05 for 5 %.")
+    group_by = list(dict.fromkeys(options.group_by or ["team"]))
+    prices = _prices(options)
+    task, seen = read_permitted(task, lambda task: read_cluster(task, since))
+    measured = _measured(task, since, until)
+    uses = uses_of(seen, since.timestamp(), until.timestamp())
+    notes = list(seen.notes)
+    if measured is not None:
+        uses = with_measurements(uses, measured.pods, 2 * measured.step / 3600)
+        uses += only_measured(uses, measured, seen)
+        notes += measured.notes
+    groups, total = usage_rows(uses, group_by, prices)
+    has_prices, is_measured = bool(prices), measured is not None
+    rows = [row.result(group_by, has_prices=has_prices, is_measured=is_measured) for row in groups]
+    totals = total.result((), has_prices=has_prices, is_measured=is_measured)
+    capacity = _capacity(seen, since.timestamp(), until.timestamp(), measured)
+    whole = sum(hours for use in uses for row, hours in use.rows() if row.kind == DEVICES)
+    return {
+        "changed": False,
+        "start": time_as_text(since),
+        "end": time_as_text(until),
+        "group_by": group_by,
+        "currency": options.currency or "",
+        "results": [row for row in rows if row["held_hours"] or row["queued_hours"]],
+        "totals": totals,
+        "capacity_hours": None if capacity is None else round(capacity, 4),
+        "unallocated_hours": None if capacity is None else round(max(0.0, capacity - whole), 4),
+        "source": "Kubernetes, the history of jobs and Prometheus"
+        if is_measured
+        else "Kubernetes and the history of jobs",
+        "notes": [
+            worded(note, task.names)
+            for note in (*notes, *_doubts(totals, is_measured=is_measured, has_prices=has_prices))
+        ],
+    }
+
+
+MODULE = ModuleSpec(UsageInfoOptions, run, report="usage")
+
+
+# -- what Kubernetes knows ---------------------------------------------------------------------------------------------
+
+
+class SeenPod(NamedTuple):
+    """A pod, as far as accounts need it."""
+
+    namespace: str
+    job: str | None
+    pool: str | None
+    kind: str | None
+    managed: bool
+    hold: Hold
+
+
+@dataclass
+class Seen:
+    """What was read of a cluster. ``nodes`` are None without permission to list them. Pods of others are missing
+    unless ``whole`` cluster was read."""
+
+    pods: list[SeenPod] = field(default_factory=list)
+    owners: dict[JobId, Owner] = field(default_factory=dict)
+    wanted_types: dict[JobId, str] = field(default_factory=dict)
+    runs: list[PastRun] = field(default_factory=list)
+    visits: dict[str, float] = field(default_factory=dict)
+    nodes: dict[str, Node] | None = None
+    whole: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def read_cluster(task: UsageTask, since: datetime) -> Seen:
+    """Lists of pods, workloads, histories and nodes; all at once. Raises KubeError if pods may not be listed."""
+    client, namespaces = task.client(), listed_namespaces(task, task.options.namespaces or None)
+    places: Sequence[str | None] = namespaces if namespaces is not None else (None,)
+    seen = Seen(whole=namespaces is None)
+    know_accelerators(client, task.warn, ())
+    labels = "" if seen.whole else MANAGED
+
+    def pods() -> list[SeenPod | None]:
+        return [pod for place in places for pod in client.list_slim(POD, _slim_pod, place, labels=labels)]
+
+    def workloads() -> list[tuple[JobId, Owner, str | None]]:
+        return [
+            found
+            for place in places
+            for resource in WORKLOADS
+            for found in client.list_slim(resource, _slim_workload, place, labels=MANAGED)
+        ]
+
+    def histories() -> Any:
+        try:
+            return read_histories(client, namespaces)
+        except ApiError as error:
+            if not error.is_forbidden:
+                raise
+            return error
+
+    def nodes() -> Any:
+        try:
+            return client.list_slim(NODE, slim_node)
+        except ApiError as error:
+            if not error.is_forbidden:
+                raise
+            return error
+
+    try:
+        found, jobs, past, there = run_concurrently(
+            lambda read: read(), (pods, workloads, histories, nodes), client.concurrency
+        )
+    except ApiError as error:
+        if error.is_forbidden and namespaces is None:
+            raise NamespacesNeeded.after(error) from None
+        raise
+    seen.pods = [pod for pod in found if pod is not None]
+    for job, owner, gpu_type in jobs:
+        seen.owners[job] = owner
+        if gpu_type:
+            seen.wanted_types[job] = gpu_type
+    if isinstance(past, ApiError):
+        seen.notes.append(f"Pods that are gone are missing, because the history may not be read: {as_sentence(past)}")
+    else:
+        for namespace, config_maps in past.items():
+            seen.runs += read_history(config_maps, client.leave_out).values()
+            seen.visits[namespace] = last_visit(config_maps) or 0.0
+    if isinstance(there, ApiError):
+        seen.notes.append(f"Types of GPUs and unallocated hours are not known: {as_sentence(there)}")
+    else:
+        seen.nodes = {node.name: node for node in there}
+    return seen
+
+
+def _slim_pod(pod: dict[str, Any]) -> SeenPod | None:
+    """None for a pod without accelerators, of which clusters have many."""
+    hold = hold_of(pod)
+    if not hold.amounts:
+        return None
+    labels = pod["metadata"].get("labels") or {}
+    return SeenPod(
+        pod["metadata"]["namespace"],
+        job_name_of(pod),
+        labels.get(POOL),
+        labels.get(JOB_TYPE),
+        is_managed(pod),
+        hold,
+    )
+
+
+def _slim_workload(workload: dict[str, Any]) -> tuple[JobId, Owner, str | None]:
+    metadata = workload["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    name = job_name_of(workload) or metadata["name"]
+    owner = Owner(
+        metadata["namespace"],
+        name,
+        labels.get(JOB_TYPE),
+        user_of(annotations.get(SUBMITTED_BY)),
+        labels.get(POOL) or DEFAULT_POOL,
+        labels.get(SWEEP),
+    )
+    selector = workload["spec"]["template"]["spec"].get("nodeSelector") or {}
+    return (metadata["namespace"], name), owner, selector.get(GPU_TYPE)
+
+
+def uses_of(seen: Seen, since: float, until: float) -> list[Use]:
+    """What each pod used in the range: those that are there by their status, those that are gone by the history."""
+    uses = []
+    # By namespace: an account that can write its ConfigMaps could write of pods elsewhere.
+    run_of_pod = {(run.namespace, uid): run for run in seen.runs for uid in run.holds}
+    for pod in seen.pods:
+        job = pod.namespace, pod.job or ""
+        run = run_of_pod.get((pod.namespace, pod.hold.uid))
+        known = _owner_of_run(run) if run else seen.owners.get(job)
+        owner = known or Owner(pod.namespace, pod.job, pod.kind, None, pod.pool or DEFAULT_POOL, None)
+        uses.append(_use(pod.hold, replace(owner, managed=pod.managed), seen, run, job, since, until))
+    there = {pod.hold.uid for pod in seen.pods}
+    for run in seen.runs:
+        for hold in run.known_holds(seen.visits.get(run.namespace, 0.0)):
+            if hold.uid not in there:
+                job = run.namespace, run.name
+                uses.append(_use(hold, _owner_of_run(run), seen, run, job, since, until))
+    return [use for use in uses if use.queued or any(use.held.values())]
+
+
+def _use(hold: Hold, owner: Owner, seen: Seen, run: PastRun | None, job: JobId, since: float, until: float) -> Use:
+    node = (seen.nodes or {}).get(hold.node or "")
+    wanted = run.gpu_type if run else None
+    return use_of_hold(
+        hold,
+        owner,
+        since,
+        until,
+        gpu_type=(node.gpu_type if node else None) or wanted or seen.wanted_types.get(job),
+        shared=_shared_on(node, hold.amounts),
+    )
+
+
+def _shared_on(node: Node | None, amounts: Iterable[str]) -> frozenset[str]:
+    """The resources that are shares of devices on a node: time-sliced ones have the name of devices."""
+    rows = (catalog().row(resource) for resource in amounts) if node and node.counted_as else ()
+    return frozenset(row.resource for row in rows if row and node and node.counted_as.get(row.profile))
+
+
+def _owner_of_run(run: PastRun) -> Owner:
+    return Owner(run.namespace, run.name, run.kind, user_of(run.submitter), run.pool or DEFAULT_POOL, run.sweep)
+
+
+# -- what Prometheus knows ---------------------------------------------------------------------------------------------
+
+
+def _measured(task: UsageTask, since: datetime, until: datetime) -> MeasuredUsage | None:
+    """None without Prometheus, or where none is given and it is not required."""
+    options = task.options
+    if options.use_prometheus == "never":
+        return None
+    is_set = prometheus_settings(options, task.environ).is_set
+    if options.use_prometheus == "auto" and not is_set:
+        return None
+    prometheus = open_prometheus(task, options)
+    namespaces = listed_namespaces(task, options.namespaces or None)
+    return read_measured(prometheus, since.timestamp(), until.timestamp(), options.idle_below, namespaces)
+
+
+def only_measured(uses: Iterable[Use], measured: MeasuredUsage, seen: Seen) -> list[Use]:
+    """The pods that Prometheus has seen, and neither Kubernetes nor the history knows any more."""
+    known = {(use.owner.namespace, use.pod) for use in uses}
+    last_runs: dict[JobId, PastRun] = {}
+    for run in sorted(seen.runs, key=lambda run: run.submitted_at or ""):
+        last_runs[run.namespace, run.name] = run
+    found = []
+    for (namespace, pod), reported in measured.pods.items():
+        origin = measured.origins.get((namespace, pod))
+        if (namespace, pod) in known or not reported.held or origin is None or origin.job is None:
+            continue
+        job = namespace, origin.job or ""
+        last_run, live = last_runs.get(job), seen.owners.get(job)
+        owner = (_owner_of_run(last_run) if last_run else live) or Owner(namespace, origin.job)
+        node = (seen.nodes or {}).get(origin.node or "")
+        found.append(
+            Use(
+                replace(owner, pool=origin.pool or owner.pool),
+                origin.held,
+                (node.gpu_type if node else None)
+                or (last_run.gpu_type if last_run else None)
+                or seen.wanted_types.get(job),
+                exact=False,
+                measured=reported,
+                pod=pod,
+                shared=_shared_on(node, origin.held),
+            )
+        )
+    return found
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------
+
+
+def _capacity(seen: Seen, since: float, until: float, measured: MeasuredUsage | None) -> float | None:
+    """The hours of whole devices that there were: by Prometheus, else of the nodes that are there now."""
+    if not seen.whole:
+        return None
+    if measured is not None and measured.capacity is not None:
+        return measured.capacity
+    if seen.nodes is None:
+        return None
+    hours = 0.0
+    for node in seen.nodes.values():
+        there_since = max(since, read_time(node.created_at).timestamp())
+        hours += max(0.0, until - there_since) / 3600 * node.gpu_total
+    return hours
+
+
+_NEGLIGIBLE = 0.01  # of the held hours
+
+
+def _doubts(totals: Mapping[str, Any], *, is_measured: bool, has_prices: bool) -> list[str]:
+    """What the figures do not say."""
+    found = []
+    if not is_measured:
+        found.append(
+            "Busy and idle hours, memory and energy are not known without Prometheus. Set O(prometheus_url) or "
+            "O(prometheus_service)."
+        )
+    elif totals["coverage"] is not None and totals["coverage"] < 1 - _NEGLIGIBLE:
+        found.append(
+            f"The utilization of {_percent(1 - totals['coverage'])} of the held hours is not known: no exporter has "
+            f"reported it."
+        )
+    if totals["estimated_hours"] > _NEGLIGIBLE * totals["held_hours"]:
+        found.append(
+            f"{_percent(totals['estimated_hours'] / totals['held_hours'])} of the held hours are estimated: nobody saw "
+            f"when these pods ended. Run the playbook record_history more often."
+        )
+    if has_prices and totals["unpriced_hours"]:
+        share = _percent(totals["unpriced_hours"] / totals["held_hours"])
+        found.append(f"{share} of the held hours have no price. Add their types to O(prices).")
+    return found
+
+
+def _percent(part: float) -> str:
+    return f"{math.ceil(part * 100)} %"
+
+
+def _prices(options: UsageInfoOptions) -> dict[str, float]:
+    """Raises TaskFailed for what is no price."""
+    prices = {}
+    for name, value in (options.prices or {}).items():
+        try:
+            price = float(value)
+        except (TypeError, ValueError):
+            price = math.nan
+        if isinstance(value, bool) or not math.isfinite(price) or price < 0:
+            raise TaskFailed(f"O(prices): not a price of {name}: {value}. Give the price of one hour, such as 2.5.")
+        prices[str(name)] = price
+    return prices

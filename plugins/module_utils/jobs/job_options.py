@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The options of gpuctl_job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..namespaces import NamespaceOptions
+from ..options import ConcurrencyOptions, option
+from .runs.ledger import RERUN
+
+JOB_KINDS = ("training", "inference", "notebook", "compute")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions(ConcurrencyOptions, NamespaceOptions):
+    state: str = option("str", choices=["present", "absent", "paused", "resumed", "restarted"], default="present")
+    src: list[str] | None = option("list", elements="path")
+    definition: Any = option("raw")
+    allow_empty: bool = option("bool", default=False)
+    policy: str | None = option("path")
+    name: str | None = option("str")
+    kind: str | None = option("str", choices=list(JOB_KINDS))
+    namespace: str | None = option("str")
+    confirm: str | None = option("str")
+    missing_ok: bool = option("bool", default=True)
+    replicas: int | None = option("int")
+    rerun: str = option("str", choices=list(RERUN), default="on_change")
+    upgrade: bool = option("bool", default=False)
+    on_immutable: str = option("str", choices=["recreate", "fail"], default="recreate")
+    recreate: bool = option("bool", default=True)
+    strict: bool = option("bool", default=False)
+    refuse_mistakes: bool = option("bool", default=False)
+    predict: bool = option("bool", default=False)
+    force: bool = option("bool", default=False)
+    takeover: bool = option("bool", default=False)
+    force_conflicts: bool = option("bool", default=False)
+    wait: bool = option("bool", default=False)
+    wait_for: str = option("str", choices=["scheduled", "ready", "complete"], default="ready")
+    wait_timeout: int = option("int", default=600)
+    wait_for_nodes: bool = option("bool", default=False)
+    continue_on_error: bool = option("bool", default=False)
+
+
+JOB_CONSTRAINTS: dict[str, Any] = {
+    "mutually_exclusive": [("src", "definition", "name")],
+    "required_one_of": [("src", "definition", "name")],
+    "required_by": {"kind": "name"},
+}

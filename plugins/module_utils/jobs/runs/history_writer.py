@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a task of gpuctl_job adds to the history: the runs that it submits or ends, and the ends that it sees."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from ...cluster.pod_times import hold_of
+from ...cluster.read_jobs import JobId, read_pods
+from ...cluster.related import own_pods
+from ...engine.apply import ApplyResult
+from ...engine.plan import WORKLOAD_KINDS, Action, Plan, Step
+from ...kube.errors import ApiError, KubeError, as_sentence
+from ...kube.times import time_as_text
+from ...labels import HISTORY
+from ...manifest.digest import digest_of
+from ...manifest.secrets import secret_values, shown_definition
+from ...redaction import redact
+from ...task import Task
+from .ledger import RunResult
+from .run_history import (
+    DELETED,
+    REPLACED,
+    KeyChanges,
+    Keys,
+    end_keys,
+    end_of,
+    exit_code_of,
+    job_keys,
+    live_keys,
+    log_keys,
+    pod_keys,
+)
+from .run_store import write_history
+
+if TYPE_CHECKING:
+    from ...manifest.job_blocks import JobManifest
+    from ..job_options import JobOptions
+
+Object = Mapping[str, Any]
+Logs = Mapping[JobId, Sequence[str]]
+
+
+class HistoryWriter:
+    """The history of all namespaces. What cannot be read or written is one warning for each."""
+
+    def __init__(self, task: Task[JobOptions], models: Mapping[JobId, JobManifest]) -> None:
+        self._task, self._models = task, models
+        self._pods: dict[str, Sequence[Object]] = {}  # by uid of the workload
+        self._stopping_plans: dict[JobId, Plan] = {}
+        self._written: dict[str, dict[str, str | None]] = defaultdict(dict)
+        self._inaccessible: set[str] = set()
+
+    def before(self, plans: Sequence[Plan]) -> None:
+        """Record what the plans are about to stop: afterwards nothing says any more how long its pods ran.
+
+        Where planning has read the pods, those are taken. A run that is still there has not ended, whatever is recorded
+        of its deletion: a plan may fail, or its task be killed.
+        """
+        now = datetime.now(timezone.utc)
+        known = {_live_workload(plan)["metadata"]["uid"]: plan.pods for plan in plans if plan.pods is not None}
+        self._pods |= {uid: pods for uid, pods in known.items() if pods is not None}
+        self._read_pods({_job_id(plan): _live_workload(plan) for plan in plans if plan.pods is None})
+        self._stopping_plans |= {_job_id(plan): plan for plan in plans}
+        keys: dict[str, KeyChanges] = defaultdict(dict)
+        for plan in plans:
+            keys[plan.namespace].update(self._stopped_keys(plan, now))
+        self._write(keys)
+
+    def after(
+        self,
+        results: Sequence[ApplyResult],
+        begun: Collection[JobId],
+        ended: Collection[JobId],
+        logs: Logs | None,
+    ) -> None:
+        """Record what the task has done: at most one write per namespace, none where there is nothing new.
+
+        ``begun`` and ``ended`` are the trainings whose run, or whose end, is new to the ledger. ``logs`` are the
+        last lines of what has failed by the end of a wait, None before it.
+        """
+        now = datetime.now(timezone.utc)
+        self._read_pods(
+            {
+                _job_id(result.plan): workload
+                for result in results
+                if (workload := result.workload) and _job_id(result.plan) in ended and end_of(workload)
+            }
+        )
+        keys: dict[str, KeyChanges] = defaultdict(dict)
+        for plan in self._untouched_plans(results) if logs is None else ():
+            if end_of(_live_workload(plan)) is None:
+                keys[plan.namespace] |= dict.fromkeys(end_keys(_live_workload(plan)["metadata"]["uid"], RunResult()))
+        for result in results:
+            job, workload, own = _job_id(result.plan), result.workload, keys[result.plan.namespace]
+            stopped = self._stopping_plans.get(job)
+            # When their pods are gone: a Job is only replaced then, all else is waited for.
+            if stopped and result.error is None and _workload_step(stopped).replaces is (logs is None):
+                own.update(self._stopped_keys(stopped, now))
+            if workload is None:
+                continue
+            own.update(self._begun_keys(result, workload, now, is_unknown=job in begun))
+            end = end_of(workload)
+            if end and job in ended:
+                own.update(self._ended_keys(workload, end, now))
+            if end and end.result == "Failed" and (lines := (logs or {}).get(job)):
+                own.update(log_keys(workload["metadata"]["uid"], lines))
+        self._write(keys)
+
+    def _untouched_plans(self, results: Sequence[ApplyResult]) -> list[Plan]:
+        """The plans to end a run that were not begun, or refused by the server, or made otherwise meanwhile."""
+        by_job = {_job_id(result.plan): result for result in results}
+
+        def is_untouched(plan: Plan) -> bool:
+            result = by_job.get(_job_id(plan))
+            if result is None or (result.error and not result.conflict and not result.plan.steps):
+                return True
+            workload = result.workload
+            return workload is not None and workload["metadata"]["uid"] == _live_workload(plan)["metadata"]["uid"]
+
+        untouched = [job for job, plan in self._stopping_plans.items() if _ends_run(plan) and is_untouched(plan)]
+        return [self._stopping_plans.pop(job) for job in untouched]
+
+    def _stopped_keys(self, plan: Plan, now: datetime) -> Keys:
+        """What a plan stops: pods, and the run where they are not those of a job that goes on."""
+        if not _ends_run(plan):
+            return self._held_keys(_live_workload(plan), now)
+        result = REPLACED if _workload_step(plan).replaces else DELETED
+        return self._ended_keys(_live_workload(plan), RunResult(result, time_as_text(now)), now)
+
+    def _begun_keys(self, result: ApplyResult, workload: Object, now: datetime, *, is_unknown: bool) -> Keys:
+        """A run that the task has submitted or changed, or that an interrupted one has not recorded."""
+        plan, model = result.plan, self._models.get(_job_id(result.plan))
+        live = plan.steps[0].live if plan.steps else {}
+        former = live["metadata"]["uid"] if live.get("kind") in WORKLOAD_KINDS else None
+        is_new = workload["metadata"]["uid"] != former
+        if (plan.changed and (is_new or (plan.action is Action.UPDATE and model))) or (is_unknown and not plan.ended):
+            digest = plan.manifest or (digest_of(model) if model else "")
+            return job_keys(workload, digest=digest, manifest=_shown_manifest(model) if model else None)
+        # What has ended may have had another manifest.
+        return live_keys(workload, now) if is_unknown else {}
+
+    def _ended_keys(self, workload: Object, end: RunResult, now: datetime) -> Keys:
+        """How a run ended; if it had ended before it was deleted, then as it did."""
+        pods = own_pods(workload, self._pods.get(workload["metadata"]["uid"], ()))
+        found = end_of(workload) or end
+        started = workload.get("status", {}).get("startTime")
+        return {
+            **live_keys(workload, now),
+            **self._held_keys(workload, now),
+            **end_keys(workload["metadata"]["uid"], found, started_at=started, exit_code=exit_code_of(pods)),
+        }
+
+    def _held_keys(self, workload: Object, now: datetime) -> Keys:
+        """What its pods held; those that the task stops, until now at least."""
+        keys, uid = Keys(), workload["metadata"]["uid"]
+        for pod in own_pods(workload, self._pods.get(uid, ())):
+            hold = hold_of(pod)
+            if hold.start is not None and hold.end is None:
+                hold = hold._replace(end=now.timestamp(), exact=False)
+            keys |= pod_keys(uid, hold)
+        return keys
+
+    def _read_pods(self, workloads: Mapping[JobId, Object]) -> None:
+        missing = {job: one["metadata"]["uid"] for job, one in workloads.items()}
+        missing = {job: uid for job, uid in missing.items() if uid not in self._pods}
+        try:
+            found = read_pods(self._task.client(), missing) if missing else {}
+        except KubeError:  # The history is no reason not to do what the task is for.
+            found = {}
+        self._pods |= {uid: found.get(job, ()) for job, uid in missing.items()}
+
+    def _write(self, keys: Mapping[str, Mapping[str, str | None]]) -> None:
+        for namespace, found in keys.items():
+            written = self._written[namespace]
+            new = {key: text for key, text in found.items() if written.get(key) != text}
+            if not new or namespace in self._inaccessible:
+                continue
+            try:
+                write_history(self._task.client(), namespace, new)
+                written.update(new)
+            except KubeError as error:
+                self._inaccessible.add(namespace)
+                forbidden = isinstance(error, ApiError) and error.is_forbidden
+                hint = " Grant get, list, create, patch and delete on configmaps there." if forbidden else ""
+                self._task.warn(
+                    f"the history of jobs in namespace {namespace} (ConfigMap {HISTORY}) is not up to date: "
+                    f"{as_sentence(error)}{hint}"
+                )
+
+
+def _job_id(plan: Plan) -> JobId:
+    return plan.namespace, plan.name
+
+
+def _workload_step(plan: Plan) -> Step:
+    """What a plan that stops pods does to their workload; a pause may begin with what a queue has of it."""
+    return next(step for step in plan.steps if step.kind in WORKLOAD_KINDS)
+
+
+def _live_workload(plan: Plan) -> Object:
+    return _workload_step(plan).live
+
+
+def _ends_run(plan: Plan) -> bool:
+    step = _workload_step(plan)
+    return step.action is Action.DELETE or step.replaces
+
+
+def _shown_manifest(model: JobManifest) -> Any:
+    """The manifest without its secrets, as the task has it."""
+    data = model.model_dump(mode="json", exclude_defaults=True, warnings=False)
+    return redact(shown_definition({"kind": model.kind, **data}), secret_values(model))

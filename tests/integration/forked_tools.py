@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Run the tools of ansible-core in forks of a process that has imported it, because that is half of a short run.
+
+ansible-core reads its configuration when it is imported: what comes from variables is the same for all. A run that
+sets others, or has an ansible.cfg or plugins in HOME, gets a process of its own. So does every run where
+GPUCTL_TEST_PROCESSES is set.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from multiprocessing import forkserver
+from pathlib import Path
+from unittest import mock
+
+_TOOLS = {"ansible": "ansible.cli.adhoc", "ansible-playbook": "ansible.cli.playbook"}
+_READ_BY_RUNS = ("HOME", "PWD", "GPUCTL_", "K8S_AUTH_", "KUBECONFIG", "PYTEST_")
+_context = multiprocessing.get_context("forkserver")
+_imported_with: dict[str, str] = {}
+_home = tempfile.TemporaryDirectory(prefix="gpuctl-test-home-", ignore_cleanup_errors=True)
+
+
+def run_tool(
+    tool: Path, arguments: Sequence[str], directory: Path, environment: Mapping[str, str], timeout: float
+) -> tuple[int, str]:
+    """Its exit status and output. Raises ``subprocess.TimeoutExpired``."""
+    with tempfile.NamedTemporaryFile() as output:
+        command = [str(tool), *arguments]
+        if _may_fork(tool, directory, environment):
+            status = _fork(command, directory, environment, timeout, output.name)
+        else:
+            status = subprocess.run(
+                command,
+                cwd=directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=timeout,
+                check=False,
+            ).returncode
+        return status, Path(output.name).read_text()
+
+
+def _may_fork(tool: Path, directory: Path, environment: Mapping[str, str]) -> bool:
+    home = Path(environment["HOME"])
+    configured = any(path.exists() for path in (directory / "ansible.cfg", home / ".ansible.cfg", home / ".ansible"))
+    if tool.name not in _TOOLS or configured or os.environ.get("GPUCTL_TEST_PROCESSES"):
+        return False
+    read_on_import = {name: value for name, value in environment.items() if not name.startswith(_READ_BY_RUNS)}
+    if not _imported_with:
+        _imported_with.update(read_on_import)
+        with mock.patch.dict(os.environ, {**read_on_import, "HOME": _home.name}, clear=True):
+            forkserver.set_forkserver_preload([*_TOOLS.values(), "pydantic"])
+            forkserver.ensure_running()
+    return read_on_import == _imported_with
+
+
+def _fork(command: Sequence[str], directory: Path, environment: Mapping[str, str], timeout: float, output: str) -> int:
+    process = _context.Process(target=_become, args=(command, directory, environment, output))
+    process.start()
+    process.join(timeout)
+    if process.is_alive():
+        os.killpg(process.pid or 0, signal.SIGKILL)
+        process.join()
+        raise subprocess.TimeoutExpired(command, timeout)
+    return process.exitcode or 0
+
+
+def _become(command: Sequence[str], directory: Path, environment: Mapping[str, str], output: str) -> None:
+    """In the fork: the tool, with its own session, directory, environment and streams."""
+    atexit._clear()  # what the parent has to remove is not ours
+    os.setsid()
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(environment)
+    with open(output, "wb") as stream:
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
+    sys.argv = list(command)
+    try:
+        importlib.import_module(_TOOLS[Path(command[0]).name]).main()
+    finally:
+        atexit._run_exitfuncs()

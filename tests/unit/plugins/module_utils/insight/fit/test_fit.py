@@ -1,0 +1,516 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whether jobs run now, and what they wait for: each rule of the scheduler by itself. tests/fit holds all of them
+together to a real scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.devices import inventory_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_facts import placed_pod, roomy_node
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import Fit, FitChange, fit_jobs
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_snapshot import FitSnapshot
+
+Object = dict[str, Any]
+GPU, HOST, RACK = "nvidia.com/gpu", "kubernetes.io/hostname", "rack"
+CLASSES = {"high": {"value": 1000}, "low": {"value": 10, "preemptionPolicy": "Never"}}
+
+
+def node(name: str, gpus: int = 8, *, spec: Object | None = None, room: Object | None = None, **labels: str) -> Object:
+    allocatable = {"cpu": "32", "memory": "128Gi", "pods": "110", GPU: str(gpus), **(room or {})}
+    return {
+        "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {HOST: name, **labels}},
+        "spec": spec or {},
+        "status": {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def pod(name: str, on: str, gpus: int = 0, priority: int = 100, **more: Any) -> Object:
+    requests = {"cpu": "1", **({GPU: str(gpus)} if gpus else {})}
+    spec = {"nodeName": on, "priority": priority, "containers": [{"name": "main", "resources": {"requests": requests}}]}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": name,
+            "labels": {"app": name},
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            **more.pop("metadata", {}),
+        },
+        "spec": {**spec, **more},
+        "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"},
+    }
+
+
+def job(name: str = "new", number: int = 1, gpus: int = 1, *, requests: Object | None = None, **spec: Any) -> Object:
+    wanted = {"cpu": "1", **({GPU: str(gpus)} if gpus else {}), **(requests or {})}
+    main = {"name": "main", "resources": {"requests": wanted}}
+    return {
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "team", "labels": {"app": name}},
+        "spec": {
+            "parallelism": number,
+            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [main], **spec}},
+        },
+    }
+
+
+def judged(nodes: list[Object], pods: list[Object], *jobs: Object, **lists: Any) -> list[Fit]:
+    lists = {"priority_classes": CLASSES, **lists}
+    snapshot = FitSnapshot([roomy_node(one) for one in nodes], [placed_pod(one) for one in pods], **lists)
+    return fit_jobs(snapshot.cluster({}), [snapshot.job_of([one]) for one in jobs])
+
+
+def verdict(nodes: list[Object], pods: list[Object], one: Object, **lists: Any) -> str:
+    return judged(nodes, pods, one, **lists)[0].verdict
+
+
+def near(app: str, key: str = RACK) -> Object:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def away(app: str, key: str = HOST, **more: Any) -> Object:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}, **more}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def nodes_in(key: str, operator: str, *values: str) -> Object:
+    rule = {"key": key, "operator": operator, "values": list(values)}
+    terms = [{"matchExpressions": [rule]}]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def sidecar(port: Object) -> Object:
+    return {"name": "sidecar", "restartPolicy": "Always", "ports": [port]}
+
+
+TAINT = {"key": GPU, "effect": "NoSchedule"}
+CASES = {
+    "free GPUs": ([node("a")], [], job(gpus=8), "now"),
+    "all GPUs in use": ([node("a")], [pod("p", "a", 1)], job(gpus=8), "after_jobs"),
+    "more GPUs than a node has": ([node("a")], [], job(gpus=9), "never"),
+    "spread over nodes": ([node("a"), node("b")], [], job(number=2, gpus=8), "now"),
+    "one node too few": ([node("a"), node("b")], [], job(number=3, gpus=8), "never"),
+    "too many pods": ([node("a", room={"pods": "1"})], [pod("p", "a")], job(), "after_jobs"),
+    "a resource that no node has": ([node("a")], [], job(gpus=0, requests={"nvidia.com/mig-1g.10gb": "1"}), "never"),
+    "an init container needs more": (
+        [node("a")],
+        [],
+        job(initContainers=[{"name": "i", "resources": {"requests": {"cpu": "33"}}}]),
+        "never",
+    ),
+    "a sidecar is added": (
+        [node("a")],
+        [],
+        job(
+            requests={"cpu": "30"},
+            initContainers=[{"name": "i", "restartPolicy": "Always", "resources": {"requests": {"cpu": "3"}}}],
+        ),
+        "never",
+    ),
+    "limits are requests": (
+        [node("a")],
+        [],
+        job(initContainers=[{"name": "i", "resources": {"limits": {"cpu": "33"}}}]),
+        "never",
+    ),
+    "overhead": ([node("a")], [], job(requests={"cpu": "32"}, overhead={"cpu": "1"}), "never"),
+    "a taint": ([node("a", spec={"taints": [TAINT]})], [], job(), "never"),
+    "a taint that it tolerates": (
+        [node("a", spec={"taints": [TAINT]})],
+        [],
+        job(tolerations=[{"key": GPU, "operator": "Exists"}]),
+        "now",
+    ),
+    "a preference is no taint": (
+        [node("a", spec={"taints": [{"key": "x", "effect": "PreferNoSchedule"}]})],
+        [],
+        job(),
+        "now",
+    ),
+    "cordoned": ([node("a", spec={"unschedulable": True})], [], job(), "after_nodes"),
+    "not ready": (
+        [node("a", spec={"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]})],
+        [],
+        job(),
+        "after_nodes",
+    ),
+    "a selector": ([node("a", pool="x")], [], job(nodeSelector={"pool": "y"}), "never"),
+    "affinity to nodes": ([node("a", size="3")], [], job(affinity=nodes_in("size", "Gt", "2")), "now"),
+    "affinity to other nodes": ([node("a", size="3")], [], job(affinity=nodes_in("size", "NotIn", "3")), "never"),
+    "a host port in use": (
+        [node("a")],
+        [pod("p", "a", containers=[{"name": "m", "ports": [{"hostPort": 80, "containerPort": 80}]}])],
+        job(initContainers=[sidecar({"hostPort": 80, "containerPort": 8})]),
+        "after_jobs",
+    ),
+    "the same host port of another address": (
+        [node("a")],
+        [pod("p", "a", containers=[{"name": "m", "ports": [{"hostPort": 80, "hostIP": "10.0.0.1"}]}])],
+        job(
+            initContainers=[{"name": "s", "restartPolicy": "Always", "ports": [{"hostPort": 80, "hostIP": "10.0.0.2"}]}]
+        ),
+        "now",
+    ),
+    "away from itself": ([node("a")], [], job(number=2, affinity=away("new")), "never"),
+    "away from others": ([node("a")], [pod("p", "a")], job(affinity=away("p")), "after_jobs"),
+    "away from others elsewhere": ([node("a")], [pod("p", "a")], job(affinity=away("p", namespaces=["x"])), "now"),
+    "others keep it off": ([node("a")], [pod("p", "a", affinity=away("new"))], job(), "after_jobs"),
+    "near others": ([node("a", rack="1"), node("b", rack="2")], [pod("p", "a")], job(affinity=near("p")), "now"),
+    "near what is not there": ([node("a", rack="1")], [], job(affinity=near("p")), "never"),
+    "near itself": ([node("a", rack="1")], [], job(number=2, affinity=near("new")), "now"),
+    "near itself without the label": ([node("a")], [], job(number=2, affinity=near("new")), "never"),
+    "in each rack there is room": (
+        [node("a", rack="1"), node("b", rack="2")],
+        [],
+        job(number=2, gpus=4, affinity=near("new")),
+        "now",
+    ),
+    "in one rack there is room": (
+        [node("a", rack="1"), node("b", 1, rack="2")],
+        [],
+        job(number=2, affinity=near("new")),
+        "unknown",
+    ),
+    "gated": ([node("a")], [], job(schedulingGates=[{"name": "g"}]), "unknown"),
+    "gated, and nowhere": ([node("a")], [], job(gpus=9, schedulingGates=[{"name": "g"}]), "never"),
+    "another scheduler": ([node("a")], [], job(schedulerName="volcano"), "unknown"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_job(case: str) -> None:
+    nodes, pods, one, expected = CASES[case]
+    assert verdict(nodes, pods, one) == expected
+
+
+SPREAD = {
+    "maxSkew": 1,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "new"}},
+    "topologyKey": HOST,
+}
+
+
+@pytest.mark.parametrize(
+    ("number", "more", "second", "expected"),
+    [
+        (2, {}, {}, "now"),
+        (3, {}, {}, "now"),
+        (3, {}, {"room": {"pods": "0"}}, "never"),
+        (1, {"topologyKey": "nowhere"}, {}, "never"),
+        (2, {"minDomains": 3}, {}, "now"),
+        (3, {"minDomains": 3}, {}, "never"),
+        # A node that it does not tolerate counts as empty, unless taints are honored.
+        (2, {}, {"spec": {"taints": [TAINT]}}, "never"),
+        (2, {"nodeTaintsPolicy": "Honor"}, {"spec": {"taints": [TAINT]}}, "now"),
+    ],
+)
+def test_pods_are_spread(number: int, more: Object, second: Object, expected: str) -> None:
+    one = job(number=number, topologySpreadConstraints=[{**SPREAD, **more}])
+    assert verdict([node("a"), node("b", **second)], [], one) == expected
+
+
+class TestPreemption:
+    def test_less_important_pods_go(self) -> None:
+        pods = [pod("p", "a", 4, priority=10), pod("q", "a", 4, priority=20)]
+        found = judged([node("a")], pods, job(gpus=4, priorityClassName="high"))[0]
+        assert (found.verdict, found.evicted) == ("after_preemption", (("team", "p"),))
+
+    def test_not_if_it_may_not(self) -> None:
+        assert verdict([node("a")], [pod("p", "a", 8, priority=1)], job(priorityClassName="low")) == "after_jobs"
+
+    def test_not_those_of_the_same_priority(self) -> None:
+        assert verdict([node("a")], [pod("p", "a", 8, priority=1000)], job(priorityClassName="high")) == "after_jobs"
+
+    def test_the_node_where_the_least_is_lost(self) -> None:
+        pods = [pod("p", "a", 8, priority=20), pod("q", "b", 8, priority=10)]
+        found = judged([node("a"), node("b")], pods, job(gpus=8, priorityClassName="high"))[0]
+        assert found.evicted == (("team", "q"),)
+
+    def test_a_budget_is_kept_where_possible(self) -> None:
+        pods = [pod("p", "a", 8, priority=10), pod("q", "b", 8, priority=20)]
+        selector = {"matchLabels": {"app": "p"}}
+        budget = {"metadata": {"name": "b", "namespace": "team"}, "spec": {"selector": selector}, "status": {}}
+        found = judged([node("a"), node("b")], pods, job(gpus=8, priorityClassName="high"), budgets=[budget])[0]
+        assert found.evicted == (("team", "q"),)
+
+    def test_some_of_its_pods_make_room_and_the_others_do_not_run(self) -> None:
+        pods = [pod("p", "a", 8, priority=10), pod("q", "b", 8, priority=2000)]
+        found = judged([node("a"), node("b")], pods, job(number=2, gpus=8, priorityClassName="high"))[0]
+        assert (found.verdict, found.after) == ("after_jobs", (("team", "p"), ("team", "q")))
+
+
+class TestWaiting:
+    def test_for_as_few_jobs_as_are_needed(self) -> None:
+        pods = [pod("p", "a", 4), pod("q", "b", 8), pod("r", "a", 2)]
+        found = judged([node("a"), node("b")], pods, job(gpus=8))[0]
+        assert (found.verdict, found.after) == ("after_jobs", (("team", "q"),))
+
+    def test_for_those_that_end_first(self) -> None:
+        pods = [pod("p", "a", 8), pod("q", "b", 8)]
+        snapshot = FitSnapshot([roomy_node(node("a")), roomy_node(node("b"))], [placed_pod(one) for one in pods])
+        cluster = snapshot.cluster({("team", "p"): 900.0, ("team", "q"): 60.0})
+        assert fit_jobs(cluster, [snapshot.job_of([job(gpus=8)])])[0].after == (("team", "q"),)
+
+    def test_never_for_what_comes_back_at_once(self) -> None:
+        owner = [{"kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}]
+        pods = [pod("p", "a", 1, metadata={"ownerReferences": owner})]
+        assert verdict([node("a")], pods, job(gpus=8)) == "never"
+
+    def test_not_for_its_own_former_pods(self) -> None:
+        assert verdict([node("a")], [pod("new", "a", 8)], job(gpus=8)) == "now"
+
+    def test_room_is_kept_for_the_nominated(self) -> None:
+        waiting = pod("p", "", 8, priority=100)
+        waiting["spec"].pop("nodeName")
+        waiting["status"]["nominatedNodeName"] = "a"
+        assert verdict([node("a")], [waiting], job()) == "never"
+
+
+def quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
+    return {
+        "metadata": {"name": "q", "namespace": "team"},
+        "spec": {"hard": hard, **spec},
+        "status": {"hard": hard, "used": used or {}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "expected", "short"),
+    [
+        (quota({f"requests.{GPU}": "8"}, {f"requests.{GPU}": "0"}), "now", []),
+        (quota({f"requests.{GPU}": "8"}, {f"requests.{GPU}": "6"}), "after_quota", ["2"]),
+        (quota({f"requests.{GPU}": "3"}), "never", ["1"]),
+        (quota({"pods": "1"}), "never", ["1"]),
+        (quota({"limits.memory": "1Gi"}), "never", []),  # The container names none.
+        (quota({"requests.cpu": "500m"}), "never", ["1500m"]),
+        (quota({"pods": "1"}, scopes=["Terminating"]), "now", []),
+        (quota({"pods": "0"}, scopes=["BestEffort"]), "now", []),
+    ],
+)
+def test_quotas(one: Object, expected: str, short: list[str]) -> None:
+    found = judged([node("a"), node("b")], [], job(number=2, gpus=2), quotas={"team": [one]})[0]
+    assert found.verdict == expected
+    assert [lack.row["short"] for lack in found.lacks] == short
+
+
+def test_more_pods_than_a_node_takes_are_not_preempted_for_one_more() -> None:
+    """The node takes one pod and has three, of which one may be preempted."""
+    pods = [pod("low", "a", 1, priority=1), *(pod(name, "a", 1, priority=2000) for name in "pq")]
+    other = [pod("small", "b", 8, priority=1)]
+    found = judged([node("a", room={"pods": "1"}), node("b")], [*pods, *other], job(gpus=2, priorityClassName="high"))[
+        0
+    ]
+    assert (found.verdict, found.nodes, found.evicted) == ("after_preemption", ("b",), (("team", "small"),))
+
+
+def test_jobs_on_cordoned_nodes_end_as_well() -> None:
+    found = judged([node("a", spec={"unschedulable": True})], [pod("p", "a", 8)], job(gpus=8))[0]
+    assert (found.verdict, found.away) == ("after_nodes", ("a",))
+
+
+def test_what_has_to_end_for_pods_that_share_a_rack() -> None:
+    """Wherever the first pod goes: a rack with room for one of them only is in the way until it has room for two."""
+    nodes = [node(name, rack=rack) for name, rack in (("a", "r1"), ("b", "r1"), ("c", "r2"), ("d", "r2"))]
+    pods = [pod(f"on-{name}", name, 8) for name in "abcd"]
+    wanted = job(number=2, gpus=8, affinity=near("new"))
+    assert judged(nodes, pods, wanted)[0].after == (("team", "on-a"), ("team", "on-b"))
+    assert judged(nodes, pods[:-1], wanted)[0].after == (("team", "on-c"),)
+
+
+@pytest.mark.parametrize(
+    ("on", "number", "expected"),
+    [
+        (["a", "b", "c", "d"], 2, "unknown"),  # Both are nominated at once, perhaps in different racks.
+        (["a", "b", "c", "d"], 1, "after_preemption"),
+        (["b", "c", "d"], 2, "after_preemption"),  # The first one has a node, where the second one has to be near.
+    ],
+)
+def test_several_pods_that_must_be_near_each_other_preempt(on: list[str], number: int, expected: str) -> None:
+    nodes = [node(name, rack=rack) for name, rack in (("a", "r1"), ("b", "r1"), ("c", "r2"), ("d", "r2"))]
+    pods = [pod(f"on-{name}", name, 8, priority=1) for name in on]
+    found = judged(nodes, pods, job(number=number, gpus=8, affinity=near("new"), priorityClassName="high"))[0]
+    assert (found.verdict, found.otherwise or found.verdict) == (expected, "after_preemption")
+
+
+def test_what_a_pod_requests_as_a_whole_is_enough_for_a_quota() -> None:
+    limits = {"team": [quota({"requests.memory": "64Gi"})]}
+    assert verdict([node("a")], [], job(), quotas=limits) == "never"
+    assert verdict([node("a")], [], job(resources={"requests": {"memory": "1Gi"}}), quotas=limits) == "now"
+
+
+def test_bounds_of_whole_pods_are_not_judged() -> None:
+    ranges = {"team": [{"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "2"}}]}}]}
+    assert verdict([node("a")], [], job(), limit_ranges=ranges) == "unknown"
+
+
+def test_which_jobs_use_the_quota() -> None:
+    pods = [pod(name, "a", gpus) for name, gpus in (("one", 1), ("two", 2), ("three", 3))]
+    limits = {"team": [quota({"requests.nvidia.com/gpu": "8"}, used={"requests.nvidia.com/gpu": "6"})]}
+    found = judged([node("a", 16)], pods, job(gpus=4), quotas=limits)[0]
+    assert (found.verdict, found.after) == ("after_quota", (("team", "three"),))
+    scoped = {"team": [{**limits["team"][0], "spec": {**limits["team"][0]["spec"], "scopes": ["NotTerminating"]}}]}
+    assert judged([node("a", 16)], pods, job(gpus=4), quotas=scoped)[0].after == ()
+
+
+def test_limit_ranges_give_defaults_and_bounds() -> None:
+    limits = {"type": "Container", "defaultRequest": {"memory": "200Gi"}, "max": {"cpu": "2"}}
+    ranges = {"team": [{"metadata": {"name": "l"}, "spec": {"limits": [limits]}}]}
+    found = judged([node("a")], [], job(), limit_ranges=ranges)[0]
+    assert found.verdict == "never"
+    assert found.refused == ("LimitRange l allows at most 2 of cpu in each container",)
+    limits.pop("max")
+    assert judged([node("a")], [], job(), limit_ranges=ranges)[0].refusals == {"memory": 1}
+
+
+CLAIM = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+
+
+class TestVolumes:
+    def judged(
+        self, claim: Object, volume: Object | None = None, storage_class: Object | None = None, phase: str = "Bound"
+    ) -> str:
+        status = {"phase": phase if "volumeName" in claim else "Pending"}
+        named = {"metadata": {"name": "data", "namespace": "team"}, "spec": claim, "status": status}
+        volumes = {"pv": {"metadata": {"name": "pv"}, "spec": volume or {}}}
+        classes = {"local": storage_class or {}}
+        lists = {"claims": {"team": [named]}, "volumes": volumes, "storage_classes": classes}
+        return verdict([node("a", zone="1")], [], job(volumes=CLAIM), **lists)
+
+    def test_bound(self) -> None:
+        terms = nodes_in("zone", "In", "1")["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert self.judged({"volumeName": "pv"}, {"nodeAffinity": {"required": terms}}) == "now"
+
+    def test_a_volume_that_is_not_for_the_claim_that_names_it(self) -> None:
+        assert self.judged({"volumeName": "pv"}, phase="Pending") == "never"
+
+    def test_bound_elsewhere(self) -> None:
+        terms = nodes_in("zone", "In", "2")["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert self.judged({"volumeName": "pv"}, {"nodeAffinity": {"required": terms}}) == "never"
+
+    def test_without_a_volume(self) -> None:
+        assert self.judged({"storageClassName": "other"}) == "never"
+
+    def test_a_volume_that_comes_with_the_pod(self) -> None:
+        late = {"volumeBindingMode": "WaitForFirstConsumer"}
+        assert self.judged({"storageClassName": "local"}, storage_class=late) == "unknown"
+
+    def test_missing(self) -> None:
+        assert verdict([node("a")], [], job(volumes=CLAIM), claims={"team": []}) == "never"
+
+    def test_not_readable(self) -> None:
+        assert verdict([node("a")], [], job(volumes=CLAIM), claims={"team": None}) == "unknown"
+
+
+class TestDevices:
+    def slice(self, *models: str, taints: Object | None = None) -> Object:
+        devices = [
+            {"name": f"d{index}", "attributes": {"model": {"string": model}, "pair": {"int": index // 2}}}
+            for index, model in enumerate(models)
+        ]
+        pool = {"name": "a", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "gpu.example.com", "nodeName": "a", "pool": pool, "devices": devices}
+        return {"metadata": {"name": "s"}, "spec": spec}
+
+    def judged(self, one: Object, count: int, number: int = 1, model: str = "", alike: bool = False) -> str:
+        exactly: Object = {"deviceClassName": "gpu", "count": count, "allocationMode": "ExactCount"}
+        if model:
+            expression = f"device.attributes['gpu.example.com'].model == '{model}'"
+            exactly["selectors"] = [{"cel": {"expression": expression}}]
+        devices: Object = {"requests": [{"name": "r", "exactly": exactly}]}
+        if alike:
+            devices["constraints"] = [{"matchAttribute": "gpu.example.com/pair"}]
+        template = {
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": "t", "namespace": "team"},
+            "spec": {"spec": {"devices": devices}},
+        }
+        selector = {"cel": {"expression": "device.driver == 'gpu.example.com'"}}
+        inventory = inventory_of([one], [], [{"metadata": {"name": "gpu"}, "spec": {"selectors": [selector]}}])
+        wanted = job(number=number, gpus=0, resourceClaims=[{"name": "c", "resourceClaimTemplateName": "t"}])
+        snapshot = FitSnapshot([roomy_node(node("a")), roomy_node(node("b"))], [], devices=inventory)
+        fits = fit_jobs(snapshot.cluster({}), [snapshot.job_of([wanted, template])])
+        return fits[0].verdict
+
+    @pytest.mark.parametrize(
+        ("models", "count", "number", "model", "alike", "expected"),
+        [
+            ("xx", 2, 1, "", False, "now"),
+            ("xx", 3, 1, "", False, "never"),
+            ("xx", 1, 2, "", False, "now"),
+            ("xx", 1, 3, "", False, "never"),
+            ("xy", 1, 1, "y", False, "now"),
+            ("xy", 2, 1, "y", False, "never"),
+            ("yxxy", 2, 1, "x", True, "never"),
+            ("yyxx", 2, 1, "x", True, "now"),
+        ],
+    )
+    def test_claims(self, models: str, count: int, number: int, model: str, alike: bool, expected: str) -> None:
+        assert self.judged(self.slice(*models), count, number, model, alike) == expected
+
+
+class TestBatch:
+    def test_more_important_jobs_come_first(self) -> None:
+        jobs = job("one", gpus=8, priorityClassName="low"), job("two", gpus=8, priorityClassName="high")
+        assert [fit.verdict for fit in judged([node("a")], [], *jobs)] == ["after_jobs", "now"]
+
+    def test_it_depends_on_where_the_first_goes(self) -> None:
+        fits = judged([node("a"), node("b")], [], job("one"), job("two", number=1, gpus=8), job("three", gpus=8))
+        assert [fit.verdict for fit in fits] == ["now", "now", "after_jobs"]
+        fits = judged([node("a"), node("b", 4)], [], job("one"), job("two", gpus=8))
+        assert [fit.verdict for fit in fits] == ["now", "unknown"]
+        assert fits[1].depends_on_batch
+
+    def test_a_quota_is_shared(self) -> None:
+        fits = judged([node("a")], [], job("one"), job("two"), quotas={"team": [quota({"pods": "1"})]})
+        assert [fit.verdict for fit in fits] == ["now", "after_quota"]
+
+    def test_nothing_of_it_stays(self) -> None:
+        snapshot = FitSnapshot([roomy_node(node("a"))], [placed_pod(pod("p", "a", 4))])
+        cluster = snapshot.cluster({})
+        wanted = [snapshot.job_of([job("one", gpus=4)]), snapshot.job_of([job("two", gpus=8)])]
+        assert fit_jobs(cluster, wanted) == fit_jobs(cluster, wanted)
+        assert cluster.world.nodes["a"].free[GPU] == 4
+
+
+def test_the_first_change_of_each_field_that_helps() -> None:
+    snapshot = FitSnapshot([roomy_node(node("a"))], [placed_pod(pod("p", "a", 5))])
+    tried: list[int] = []
+
+    def variants(wanted: Any) -> Any:
+        for gpus in (7, 3, 2):
+            tried.append(gpus)
+            yield FitChange((("gpu", "8", str(gpus)),)), snapshot.job_of([job(gpus=gpus)])
+
+    found = fit_jobs(snapshot.cluster({}), [snapshot.job_of([job(gpus=8)])], variants)[0]
+    assert [change.fields for change in found.changes] == [(("gpu", "8", "3"),)]
+    assert tried == [7, 3, 2]
+
+
+def test_what_may_not_be_read_is_not_known() -> None:
+    snapshot = FitSnapshot([roomy_node(node("a"))], None)
+    fits = fit_jobs(snapshot.cluster({}), [snapshot.job_of([job()]), snapshot.job_of([job("big", gpus=9)])])
+    assert [fit.verdict for fit in fits] == ["unknown", "never"]
+    assert fits[0].undecided == ("the account may not list the pods of all namespaces, which use the nodes",)
+
+
+def test_jobs_that_are_alike_share_an_answer_but_not_a_quota() -> None:
+    full = [pod("p", "a", 8)]
+    three = [job(f"new-{number}") for number in range(3)]
+    assert [one.verdict for one in judged([node("a")], full, *three)] == ["after_jobs"] * 3
+    hard = quota({"pods": "2"})
+    found = judged([node("a")], full, *three, quotas={"team": [hard]})
+    assert [(one.job.name, one.verdict) for one in found] == [
+        ("new-0", "after_jobs"),
+        ("new-1", "after_jobs"),
+        ("new-2", "after_quota"),
+    ]
+
+
+def test_jobs_that_are_alike_get_answers_of_their_own_where_a_pod_looks_at_labels() -> None:
+    picky = pod("p", "a", affinity=away("new-1"))
+    found = judged([node("a", 1)], [picky, pod("full", "a", 1)], job("new-0"), job("new-1"), job("new-2"))
+    assert [len(one.after) for one in found] == [1, 2, 1]

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How large the collection is and what each module needs of it:  python -m tools.structure [MODULE...]
+
+Prints the lines of plugins/, circles of files, the lengths of functions, and the lines that each module imports.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from statistics import median, quantiles
+
+from tools.tree import ROOT
+
+PLUGINS = ROOT / "plugins"
+_PACKAGE = "ansible_collections.runwhere.gpuctl.plugins."
+_MODULES = ("gpuctl_job", "gpuctl_node_label", "gpuctl_pool", "gpuctl_quota", "gpuctl_rbac", "gpuctl_status")
+Graph = Mapping[Path, frozenset[Path]]
+
+
+def files() -> list[Path]:
+    return sorted(PLUGINS.rglob("*.py"))
+
+
+@cache
+def import_graph(*, types: bool = False, functions: bool = False) -> Graph:
+    """The files of plugins/ that each file imports: at its top level, for type checking, within its functions."""
+    named = {_dotted(file): file for file in files()}
+    return {file: frozenset(_imports(file, named, types, functions)) - {file} for file in named.values()}
+
+
+def reachable(graph: Graph, start: Path) -> frozenset[Path]:
+    """The file and all that it needs, directly or not."""
+    found, left = set(), [start]
+    while left:
+        file = left.pop()
+        if file not in found:
+            found.add(file)
+            left.extend(graph[file])
+    return frozenset(found)
+
+
+def circles(graph: Graph) -> list[frozenset[Path]]:
+    """Files that need each other, the largest circle first."""
+    needs = {file: reachable(graph, file) for file in graph}
+    found = {frozenset(other for other in needs[file] if file in needs[other]) for file in graph}
+    return sorted((circle for circle in found if len(circle) > 1), key=len, reverse=True)
+
+
+def lines(counted: Iterable[Path]) -> int:
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in counted)
+
+
+def module_file(name: str) -> Path:
+    return PLUGINS / "modules" / f"{name}.py"
+
+
+def _dotted(file: Path) -> str:
+    parts = file.relative_to(PLUGINS).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imports(file: Path, named: Mapping[str, Path], types: bool, functions: bool) -> Iterator[Path]:
+    package = file.relative_to(PLUGINS).parts[:-1]
+    for node in _statements(ast.parse(file.read_text(encoding="utf-8")), types, functions):
+        if isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level:
+                base = ".".join((*package[: len(package) - node.level + 1], *filter(None, [module])))
+            elif module.startswith(_PACKAGE):
+                base = module.removeprefix(_PACKAGE)
+            else:
+                continue
+            for alias in node.names:
+                imported = named.get(f"{base}.{alias.name}") or named.get(base)
+                if imported:
+                    yield imported
+
+
+def _statements(node: ast.AST, types: bool, functions: bool) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) and not functions:
+            continue
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test) and not types:
+            continue
+        yield child
+        yield from _statements(child, types, functions)
+
+
+def _function_lengths() -> list[int]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    trees = (ast.parse(file.read_text(encoding="utf-8")) for file in files())
+    return sorted(
+        (node.end_lineno or 0) - node.lineno + 1 for tree in trees for node in ast.walk(tree) if isinstance(node, kinds)
+    )
+
+
+def main(modules: list[str]) -> None:
+    lengths = _function_lengths()
+    p95 = quantiles(lengths, n=20)[-1]
+    found = circles(import_graph(types=True))
+    print(f"plugins/: {lines(files()):,} lines in {len(files())} files")
+    print(f"functions: {median(lengths):.0f} lines (median), {p95:.0f} (p95), {lengths[-1]} (max)")
+    print(f"circles of files: {len(found)}, the largest of {max(map(len, found), default=0)}")
+    print(f"\n{'imported by':<24} {'lines':>7} {'files':>6}   with imports in functions")
+    for module in modules or _MODULES:
+        top, all_of_them = (reachable(import_graph(functions=deep), module_file(module)) for deep in (False, True))
+        print(f"{module:<24} {lines(top):>7,} {len(top):>6}   {lines(all_of_them):,} in {len(all_of_them)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
