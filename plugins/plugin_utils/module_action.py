@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -62,6 +63,10 @@ def preload(module: str) -> None:
     spec.advisers()
     options = spec.options.argument_spec()
     packages = ["manifest", "jobs.objects"] if {"definition", "src"} & options.keys() else []
+    if f"{_PLUGINS}.module_utils.jobs.job_plans" in sys.modules:  # It imports the rest where a job needs it.
+        packages += ["jobs", "jobs.runs"]
+    if "wait_for" in options:
+        packages.append("wait")
     for package in packages:
         folder = import_module(f"{_PLUGINS}.module_utils.{package}")
         for found in iter_modules(folder.__path__):

@@ -226,7 +226,7 @@ def test_what_is_forbidden_is_told_before_anything_is_sent(place: Place):
         place.recorder.clear()
         warned = place.ansible.job(definition=jobs[2:], namespace=place.namespace, check=True)
         assert not warned.failed, warned.message
-        assert "nobody else reaches this Service of type NodePort." in " ".join(warned.screen.split())
+        assert "this Service of type NodePort is unreachable from elsewhere." in " ".join(warned.screen.split())
 
 
 def test_what_an_account_may_do(place: Place):

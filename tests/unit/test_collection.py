@@ -37,6 +37,8 @@ OPTIONAL_FRAGMENTS = [
     for name in (
         "manifests",
         "manifests.conflicts",
+        "manifests.directory",
+        "manifests.job_namespace",
         "connection.concurrency",
         "connection.namespaces",
         "connection.all_namespaces",
