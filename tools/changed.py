@@ -8,13 +8,11 @@ skipped by mistake.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.tree import ROOT, files
+from tools.tree import ROOT, files, git
 
 #: Names of the main branch, in order of preference.
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "main")
@@ -25,8 +23,8 @@ def changed_paths(base: str | None, root: Path = ROOT) -> list[str]:
     if base is None:
         return files(root)
     # Without rename detection a renamed file counts at its old place as well.
-    differing = _git(root, "diff", "--name-only", "--no-renames", "-z", base)
-    untracked = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
+    differing = git(root, "diff", "--name-only", "--no-renames", "-z", base)
+    untracked = git(root, "ls-files", "--others", "--exclude-standard", "-z")
     if differing is None or untracked is None:
         return files(root)
     return sorted({name for name in (differing + untracked).split("\0") if name})
@@ -34,14 +32,14 @@ def changed_paths(base: str | None, root: Path = ROOT) -> list[str]:
 
 def find_base(root: Path = ROOT) -> str | None:
     """The commit to compare with: where HEAD left the main branch, or the parent of HEAD on the main branch itself."""
-    head = _git(root, "rev-parse", "--verify", "--quiet", "HEAD")
+    head = git(root, "rev-parse", "--verify", "--quiet", "HEAD")
     for branch in MAIN_BRANCHES:
-        base = _git(root, "merge-base", "HEAD", branch)
+        base = git(root, "merge-base", "HEAD", branch)
         if base and base != head:
             return base.strip()
         if base:
             break
-    parent = _git(root, "rev-parse", "--verify", "--quiet", "HEAD~1")
+    parent = git(root, "rev-parse", "--verify", "--quiet", "HEAD~1")
     return parent.strip() if parent else None
 
 
@@ -49,17 +47,6 @@ def below(paths: Iterable[str], folders: Iterable[str]) -> list[str]:
     """Those of the paths that are one of `folders` or lie in one; all of them when no folder is given."""
     wanted = [folder.rstrip("/") for folder in folders]
     return [path for path in paths if not wanted or any(path == name or path.startswith(f"{name}/") for name in wanted)]
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    """What git printed; None when it failed or is not installed."""
-    # The Makefile keeps git from looking above the clone; `root` itself must be found all the same.
-    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(root.parent)}
-    try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=True, env=environment)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return os.fsdecode(done.stdout)
 
 
 if __name__ == "__main__":

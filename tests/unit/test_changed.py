@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +80,17 @@ def test_every_file_counts_where_the_base_is_unknown(git: Git, tmp_path: Path) -
     assert find_base(shallow) is None
     assert changed_paths(None, shallow) == [".gitignore", "main.txt", "old"]
     assert changed_paths("0" * 40, shallow) == [".gitignore", "main.txt", "old"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a clone to another account")
+def test_a_clone_of_another_account_is_compared_too(git: Git, tmp_path: Path) -> None:
+    """As root meets it in a container: git refuses it, and every test would run."""
+    clone = tmp_path / "clone"
+    git("clone", "--quiet", str(tmp_path), str(clone))
+    for path in (clone, clone / ".git"):
+        os.chown(path, 12345, 12345)
+    assert find_base(clone) is not None
+    assert changed_paths(find_base(clone), clone) != changed_paths(None, clone)
 
 
 def test_every_file_counts_outside_git(tmp_path: Path) -> None:

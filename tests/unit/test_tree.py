@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tools.tree import ROOT, let_through, shipped
+from tools.tree import ROOT, git, let_through, shipped
 
 PRIVATE = [
     "id_rsa",
@@ -49,7 +48,6 @@ def test_a_private_file_that_lies_in_the_clone_is_not_published(clone: Path):
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only git knows what belongs to the clone")
 def test_what_belongs_to_the_collection_is_listed():
-    command = ["git", "-C", str(ROOT), "ls-files"]
-    tracked = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines())
+    tracked = (git(ROOT, "ls-files") or "").splitlines()
     listed = set(shipped(ROOT))
     assert [name for name in let_through(ROOT) if name in tracked and name not in listed] == []
