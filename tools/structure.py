@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How large the collection is and what each module needs of it:  python -m tools.structure [MODULE...]
 
-Prints the lines of plugins/, circles of files, the lengths of functions, and the lines that each module imports.
+Prints the lines of plugins/, the lengths of functions, the private names that several files define, the floors (the
+files in the longest chain of imports), circles of files, and the lines that each module imports.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -48,6 +51,25 @@ def circles(graph: Graph) -> list[frozenset[Path]]:
     needs = {file: reachable(graph, file) for file in graph}
     found = {frozenset(other for other in needs[file] if file in needs[other]) for file in graph}
     return sorted((circle for circle in found if len(circle) > 1), key=len, reverse=True)
+
+
+def floors(graph: Graph) -> int:
+    """The files in the longest chain of imports. Raises CycleError for a graph with circles."""
+    height: dict[Path, int] = {}
+    for file in TopologicalSorter(graph).static_order():
+        height[file] = 1 + max((height[needed] for needed in graph[file]), default=0)
+    return max(height.values(), default=0)
+
+
+def repeated_private_names() -> list[str]:
+    """Private functions, methods and classes whose name several files define, each for something of its own."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    found: dict[str, set[Path]] = defaultdict(set)
+    for file in files():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, kinds) and node.name.startswith("_") and not node.name.startswith("__"):
+                found[node.name].add(file)
+    return sorted(name for name, places in found.items() if len(places) > 1)
 
 
 def lines(counted: Iterable[Path]) -> int:
@@ -104,6 +126,8 @@ def main(modules: list[str]) -> None:
     found = circles(import_graph(types=True))
     print(f"plugins/: {lines(files()):,} lines in {len(files())} files")
     print(f"functions: {median(lengths):.0f} lines (median), {p95:.0f} (p95), {lengths[-1]} (max)")
+    print(f"private names of several files: {len(repeated_private_names())}")
+    print(f"floors: {floors(import_graph())}")
     print(f"circles of files: {len(found)}, the largest of {max(map(len, found), default=0)}")
     print(f"\n{'imported by':<24} {'lines':>7} {'files':>6}   with imports in functions")
     for module in modules or _MODULES:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.structure import PLUGINS, circles, import_graph, lines, module_file, reachable
+from tools.structure import PLUGINS, circles, floors, import_graph, lines, module_file, reachable
 
 MODULE_UTILS = PLUGINS / "module_utils"
 FILES = sorted(MODULE_UTILS.rglob("*.py"))
@@ -70,6 +70,13 @@ def test_circles_are_found() -> None:
     alone: frozenset[Path] = frozenset()
     assert circles({a: frozenset([b]), b: frozenset([c]), c: alone}) == []
     assert circles({a: frozenset([b]), b: frozenset([a]), c: frozenset([a])}) == [{a, b}]
+
+
+def test_floors_are_counted() -> None:
+    a, b, c = (Path(name) for name in "abc")
+    alone: frozenset[Path] = frozenset()
+    assert floors({}) == 0
+    assert floors({a: frozenset([b, c]), b: frozenset([c]), c: alone}) == 3
 
 
 @pytest.mark.parametrize(("module", "most"), sorted(BUDGETS.items()))
