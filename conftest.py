@@ -39,12 +39,14 @@ def pytest_addoption(parser: Any) -> None:
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     if not config.getoption("--relevant"):
         return
-    from tools.relevant_tests import irrelevant_files  # yaml and git, which few runs need
+    from tools.relevant_tests import relevance  # yaml and git, which few runs need
 
-    left_out = irrelevant_files()
-    kept, deselected = [], []
+    is_relevant = relevance()
+    kept: list[Any] = []
+    deselected: list[Any] = []
     for item in items:
-        (deselected if item.nodeid.partition("::")[0] in left_out else kept).append(item)
+        about = [path for mark in item.iter_markers("about") for path in mark.args]
+        (kept if is_relevant(item.nodeid.partition("::")[0], about) else deselected).append(item)
     config.hook.pytest_deselected(items=deselected)
     items[:] = kept
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which files of tests a change cannot have broken: those of tests/when_changed.yml whose paths are as on main.
+"""Which tests a change cannot have broken: those of the files in tests/when_changed.yml whose paths are as on main.
 
-conftest.py leaves them out of a run with --relevant, as `make test` has it.
+conftest.py leaves them out of a run with --relevant, as `make test` has it. A test with the marker `about` also runs if
+one of its own paths has changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import yaml
 
@@ -28,10 +29,12 @@ FOUNDATIONS = (
 )
 
 
-def irrelevant_files() -> frozenset[str]:
-    """Paths of files of tests, as they begin the ids of their tests."""
+def relevance() -> Callable[[str, Collection[str]], bool]:
+    """A function of a test's file and the paths that the test alone is about: whether the change may have broken it."""
     table: dict[str, list[str]] = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
-    return files_left_out(table, changed_paths(find_base()))
+    changed = changed_paths(find_base())
+    left_out = files_left_out(table, changed)
+    return lambda file, about: file not in left_out or any(path in changed for path in about)
 
 
 def files_left_out(table: dict[str, list[str]], changed: Collection[str]) -> frozenset[str]:

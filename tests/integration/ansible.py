@@ -19,6 +19,24 @@ BIN = Path(sys.executable).parent
 _NOT_INHERITED = ("K8S_AUTH_", "KUBECONFIG", "GPUCTL_NAMESPACE")
 
 
+def _environment() -> dict[str, str]:
+    """The variables of every run, without those that say which cluster and how a test differs."""
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)},
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
+        "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).with_name("callback_plugins")),
+        "ANSIBLE_CALLBACKS_ENABLED": "record",
+        "ANSIBLE_LOCALHOST_WARNING": "false",
+        "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
+        "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",
+        "ANSIBLE_NOCOLOR": "true",
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+    }
+
+
+_IMPORTED_WITH = _environment()  # before a test has changed any
+
+
 @dataclass(frozen=True)
 class TaskResult:
     """The result of one task, as a callback plugin gets it."""
@@ -94,23 +112,17 @@ class Ansible:
     def full_environment(self) -> dict[str, str]:
         """The variables that the tools get."""
         return {
-            **{name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)},
-            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
-            "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).with_name("callback_plugins")),
-            "ANSIBLE_CALLBACKS_ENABLED": "record",
-            "ANSIBLE_LOCALHOST_WARNING": "false",
-            "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
-            "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",
-            "ANSIBLE_NOCOLOR": "true",
+            **_environment(),
             "GPUCTL_TEST_RESULTS": str(self._results),
             "HOME": str(self.directory),
-            "PATH": f"{BIN}:{os.environ['PATH']}",
             **self.environment,
         }
 
     def run(self, tool: str, *arguments: str) -> Run:
         """Run a tool of ansible-core as a user would."""
         self._results.unlink(missing_ok=True)
-        status, output = run_tool(BIN / tool, arguments, self.directory, self.full_environment, timeout=300)
+        status, output = run_tool(
+            BIN / tool, arguments, self.directory, self.full_environment, timeout=300, imported_with=_IMPORTED_WITH
+        )
         lines = self._results.read_text().splitlines() if self._results.exists() else []
         return Run(status, output, [TaskResult(**json.loads(line)) for line in lines])

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Run the tools of ansible-core in forks of a process that has imported it, because that is half of a short run.
 
-ansible-core reads its configuration when it is imported: what comes from variables is the same for all. A run that
-sets others, or has an ansible.cfg or plugins in HOME, gets a process of its own. So does every run where
-GPUCTL_TEST_PROCESSES is set.
+ansible-core reads its configuration when it is imported, with the variables ``imported_with``. A run that has others,
+or an ansible.cfg or plugins in HOME, gets a process of its own. So does every run where GPUCTL_TEST_PROCESSES is set.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from multiprocessing import forkserver
 from pathlib import Path
 from unittest import mock
@@ -24,17 +24,22 @@ from unittest import mock
 _TOOLS = {"ansible": "ansible.cli.adhoc", "ansible-playbook": "ansible.cli.playbook"}
 _READ_BY_RUNS = ("HOME", "PWD", "GPUCTL_", "K8S_AUTH_", "KUBECONFIG", "PYTEST_")
 _context = multiprocessing.get_context("forkserver")
-_imported_with: dict[str, str] = {}
 _home = tempfile.TemporaryDirectory(prefix="gpuctl-test-home-", ignore_cleanup_errors=True)
 
 
 def run_tool(
-    tool: Path, arguments: Sequence[str], directory: Path, environment: Mapping[str, str], timeout: float
+    tool: Path,
+    arguments: Sequence[str],
+    directory: Path,
+    environment: Mapping[str, str],
+    timeout: float,
+    imported_with: Mapping[str, str],
 ) -> tuple[int, str]:
     """Its exit status and output. Raises ``subprocess.TimeoutExpired``."""
     with tempfile.NamedTemporaryFile() as output:
         command = [str(tool), *arguments]
-        if _may_fork(tool, directory, environment):
+        if _may_fork(tool, directory, environment, imported_with):
+            _start_server(frozenset(_read_on_import(imported_with).items()))
             status = _fork(command, directory, environment, timeout, output.name)
         else:
             status = subprocess.run(
@@ -50,18 +55,23 @@ def run_tool(
         return status, Path(output.name).read_text()
 
 
-def _may_fork(tool: Path, directory: Path, environment: Mapping[str, str]) -> bool:
+def _may_fork(tool: Path, directory: Path, environment: Mapping[str, str], imported_with: Mapping[str, str]) -> bool:
     home = Path(environment["HOME"])
     configured = any(path.exists() for path in (directory / "ansible.cfg", home / ".ansible.cfg", home / ".ansible"))
     if tool.name not in _TOOLS or configured or os.environ.get("GPUCTL_TEST_PROCESSES"):
         return False
-    read_on_import = {name: value for name, value in environment.items() if not name.startswith(_READ_BY_RUNS)}
-    if not _imported_with:
-        _imported_with.update(read_on_import)
-        with mock.patch.dict(os.environ, {**read_on_import, "HOME": _home.name}, clear=True):
-            forkserver.set_forkserver_preload([*_TOOLS.values(), "pydantic"])
-            forkserver.ensure_running()
-    return read_on_import == _imported_with
+    return _read_on_import(environment) == _read_on_import(imported_with)
+
+
+def _read_on_import(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if not name.startswith(_READ_BY_RUNS)}
+
+
+@cache
+def _start_server(variables: frozenset[tuple[str, str]]) -> None:
+    with mock.patch.dict(os.environ, {**dict(variables), "HOME": _home.name}, clear=True):
+        forkserver.set_forkserver_preload([*_TOOLS.values(), "pydantic"])
+        forkserver.ensure_running()
 
 
 def _fork(command: Sequence[str], directory: Path, environment: Mapping[str, str], timeout: float, output: str) -> int:

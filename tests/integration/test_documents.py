@@ -72,7 +72,14 @@ def _write_kubeconfig_of_kubectl(kubeconfig: Path, path: Path) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
-@pytest.mark.parametrize("reading", READINGS)
+def _documents_of(reading: str) -> list[str]:
+    files_of = RULES.get(reading, {}).get("files_of")
+    return [*GROUPS.get(reading, [reading]), *filter(None, [files_of])]
+
+
+@pytest.mark.parametrize(
+    "reading", [pytest.param(name, marks=pytest.mark.about(*_documents_of(name))) for name in READINGS]
+)
 def test_the_blocks_do_what_they_show(reading: str, request: pytest.FixtureRequest, clone: Path):
     reader = Reader(reading, clone)
     if reader.needs_a_cluster:
@@ -100,7 +107,9 @@ def test_the_first_job_of_the_readme_with(starter: str, terminal: Terminal, clon
     reader.read()
 
 
-@pytest.mark.parametrize("document", ORIGINALS)
+@pytest.mark.parametrize(
+    "document", [pytest.param(name, marks=pytest.mark.about(name, original)) for name, original in ORIGINALS.items()]
+)
 def test_a_translation_has_the_same_blocks(document: str):
     """But for comments and descriptions."""
 
@@ -110,6 +119,7 @@ def test_a_translation_has_the_same_blocks(document: str):
     assert code(document) == code(ORIGINALS[document])
 
 
+@pytest.mark.about(*documents())
 def test_the_rules_are_about_blocks_that_exist():
     lines = {
         name: {line for document in GROUPS.get(name, [name]) for block in blocks_of(document) for line in _lines(block)}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from tools import relevant_tests
 from tools.affected import affected_tests
 from tools.relevant_tests import FOUNDATIONS, TABLE, files_left_out
 from tools.tree import ROOT, files
@@ -27,6 +28,16 @@ SAMPLE = {"tests/a.py": ["plugins/a/"], "tests/b.py": ["plugins/b/", "roles/b"]}
 )
 def test_a_file_runs_if_its_subject_has_changed(changed: list[str], left_out: set[str]) -> None:
     assert files_left_out(SAMPLE, changed) == left_out
+
+
+def test_a_test_of_such_a_file_runs_if_what_it_alone_is_about_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = next(iter(TABLE_OF_THIS))
+    monkeypatch.setattr(relevant_tests, "changed_paths", lambda base: ["docs/a.rst"])
+    is_relevant = relevant_tests.relevance()
+    assert not is_relevant(file, [])
+    assert not is_relevant(file, ["docs/b.rst"])
+    assert is_relevant(file, ["docs/a.rst", "docs/b.rst"])
+    assert is_relevant("tests/unit/test_relevant_tests.py", [])
 
 
 @pytest.mark.parametrize("module", MODULES)
