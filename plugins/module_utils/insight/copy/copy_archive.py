@@ -10,7 +10,7 @@ import hashlib
 import tarfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ...kube.transport import CHUNK_SIZE
@@ -23,7 +23,10 @@ _END = bytes(2 * tarfile.BLOCKSIZE)
 
 
 class FileChanged(Exception):
-    """A file is not what it was when the copy was planned; the text says which."""
+    """A file is not what it was when the copy was planned."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{one_line(name)} changed while it was copied")
 
 
 class Archive:
@@ -33,50 +36,42 @@ class Archive:
         self._path = path
         self._tree = tree
         self._plan = plan
-        self._lists = _lists(plan)
-        lists = sum(len(_header(name, len(data))) + _padded(len(data)) for name, data in self._lists.items())
-        headers = sum(len(header) for header in self._headers())
-        files = sum(len(self._file_header(name)) + _padded(tree[name].size) for name in plan.files)
-        last = len(_header("complete", _DIGEST_SIZE)) + _padded(_DIGEST_SIZE)
-        self.size = headers + files + lists + last + len(_END)
+        self._digest = hashlib.sha256()
+        self.size = sum(len(header) + _padded(size) for header, size, _content in self._members()) + len(_END)
 
     def pieces(self) -> Iterator[bytes]:
         """The bytes of the archive. Raises FileChanged; OSError for a file that cannot be read."""
-        yield from self._headers()
-        digest = hashlib.sha256()
-        for name in self._plan.files:
-            yield self._file_header(name)
-            for piece in read_pieces(self._path(name), self._tree[name].size, name):
-                digest.update(piece)
-                yield piece
-            yield bytes(_padded(self._tree[name].size) - self._tree[name].size)
-        for name, data in self._lists.items():
-            yield _header(name, len(data)) + data + bytes(_padded(len(data)) - len(data))
-        # The last one: an archive without it is incomplete.
-        data = digest.hexdigest().encode()
-        yield _header("complete", len(data)) + data + bytes(_padded(len(data)) - len(data)) + _END
+        for header, size, content in self._members():
+            yield header
+            yield from content
+            yield bytes(_padded(size) - size)
+        yield _END
 
-    def _headers(self) -> Iterator[bytes]:
-        """What has no content: the directories that the files are in, and links."""
+    def _members(self) -> Iterator[tuple[bytes, int, Iterable[bytes]]]:
+        """Header, size and content: the directories that the files are in, links, files, lists, and their digest."""
         parents = {parent for name in (*self._plan.files, *self._plan.links) for parent in _parents(name)}
         for directory in ("tree", *(f"tree/{name}" for name in sorted(parents)), "modes"):
-            yield _header(directory, kind=tarfile.DIRTYPE, mode=0o700)
+            yield _header(directory, kind=tarfile.DIRTYPE, mode=0o700), 0, ()
         for name in self._plan.links:
-            yield _header(f"tree/{name}", kind=tarfile.SYMTYPE, mode=0o777, target=self._tree[name].target)
+            yield _header(f"tree/{name}", kind=tarfile.SYMTYPE, mode=0o777, target=self._tree[name].target), 0, ()
+        for name in self._plan.files:
+            size, mode = self._tree[name].size, self._tree[name].mode
+            yield _header(f"tree/{name}", size, mode=mode), size, self._content(name, size)
+        for name, data in _lists(self._plan).items():
+            yield _header(name, len(data)), len(data), (data,)
+        # The last one: an archive without it is incomplete.
+        yield _header("complete", _DIGEST_SIZE), _DIGEST_SIZE, (self._digest.hexdigest().encode(),)
 
-    def _file_header(self, name: str) -> bytes:
-        return _header(f"tree/{name}", self._tree[name].size, mode=self._tree[name].mode)
-
-
-def read_pieces(path: Path, size: int, name: str) -> Iterator[bytes]:
-    """The content of a file that must have exactly that size. Raises FileChanged."""
-    with path.open("rb") as file:
-        left = size
-        while left and (piece := file.read(min(left, CHUNK_SIZE))):
-            left -= len(piece)
-            yield piece
-        if left or file.read(1):
-            raise FileChanged(f"{one_line(name)} changed while it was copied")
+    def _content(self, name: str, size: int) -> Iterator[bytes]:
+        """The content of a file that must have exactly that size. Raises FileChanged."""
+        with self._path(name).open("rb") as file:
+            left = size
+            while left and (piece := file.read(min(left, CHUNK_SIZE))):
+                left -= len(piece)
+                self._digest.update(piece)
+                yield piece
+            if left or file.read(1):
+                raise FileChanged(name)
 
 
 def _lists(plan: CopyPlan) -> dict[str, bytes]:

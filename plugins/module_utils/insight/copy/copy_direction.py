@@ -138,13 +138,10 @@ def _file_to_pod(container: Container, local: Path, name: str, remote_path: str)
         dest_name = remote_name or name
         found = listing.entries.get(dest_name)
     dest = {dest_name: found} if found else {}
-    source = with_digests({dest_name: _file_entry(local)}, dest, lambda _name: file_digest(local))
+    entry = list_files(local.parent, [local.name])[local.name]
+    source = with_digests({dest_name: entry}, dest, lambda _name: file_digest(local))
     names = {dest_name: local.name}
     return Sides(source, dest, str(local.parent), parent, names, listing.space, listing.has_digests)
-
-
-def _file_entry(local: Path) -> FileEntry:
-    return list_files(local.parent, [local.name])[local.name]
 
 
 def _list_dest(container: Container, root: str, *names: str) -> Listing:

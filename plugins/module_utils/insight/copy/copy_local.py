@@ -9,9 +9,8 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from ...kube.transport import CHUNK_SIZE
 from ...printable import one_line
@@ -80,12 +79,10 @@ class Receiver:
         self._source = source
         self._plan = plan
         self._stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=_existing(root)))
-        self._files = iter(enumerate(plan.files))
-        self._file: BinaryIO | None = None
-        self._name = ""
-        self._left = 0
-        self._digest = hashlib.sha256()
-        self._next()
+        self._name = ""  # of the file that is being received
+        self._complete = False
+        self._contents = self._received()
+        next(self._contents)
 
     @property
     def space(self) -> int:
@@ -94,19 +91,11 @@ class Receiver:
 
     def write(self, data: bytes) -> None:
         """The next bytes, however they are divided between files."""
-        while data:
-            if self._file is None:
-                raise FileChanged(f"{one_line(self._name)} changed while it was copied")
-            piece, data = data[: self._left], data[self._left :]
-            self._file.write(piece)
-            self._digest.update(piece)
-            self._left -= len(piece)
-            if not self._left:
-                self._next()
+        self._contents.send(data)
 
     def check_complete(self) -> None:
-        if self._file is not None:
-            raise FileChanged(f"{one_line(self._name)} changed while it was copied")
+        if not self._complete:
+            raise FileChanged(self._name)
 
     def put_in_place(self) -> None:
         self._root.mkdir(parents=True, exist_ok=True)
@@ -121,39 +110,35 @@ class Receiver:
         for name, mode in self._plan.modes.items():
             (self._root / name).chmod(mode)
 
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-        shutil.rmtree(self._stage, ignore_errors=True)
-
     def __enter__(self) -> Receiver:
         return self
 
     def __exit__(self, *dummy: object) -> None:
-        self.close()
+        self._contents.close()
+        shutil.rmtree(self._stage, ignore_errors=True)
 
-    def _next(self) -> None:
-        """Complete the current file, and begin the next one that has content."""
-        while True:
-            if self._file is not None:
-                self._complete(self._file)
-            number, self._name = next(self._files, (-1, self._name))
-            if number < 0:
-                self._file = None
-                return
+    def _received(self) -> Generator[None, bytes, None]:
+        """Writes the files, of which it is sent the contents."""
+        data = b""
+        for number, name in enumerate(self._plan.files):
+            self._name, entry, digest = name, self._source[name], hashlib.sha256()
             # Private until it gets the permissions of the source.
             descriptor = os.open(self._stage / str(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            self._file, self._digest = os.fdopen(descriptor, "wb"), hashlib.sha256()
-            self._left = self._source[self._name].size
-            if self._left:
-                return
-
-    def _complete(self, file: BinaryIO) -> None:
-        entry = self._source[self._name]
-        os.fchmod(file.fileno(), entry.mode)
-        file.close()
-        if entry.digest and entry.digest != self._digest.hexdigest():
-            raise FileChanged(f"{one_line(self._name)} changed while it was copied")
+            with os.fdopen(descriptor, "wb") as file:
+                left = entry.size
+                while left:
+                    data = data or (yield)
+                    piece, data = data[:left], data[left:]
+                    file.write(piece)
+                    digest.update(piece)
+                    left -= len(piece)
+                os.fchmod(file.fileno(), entry.mode)
+            if entry.digest and entry.digest != digest.hexdigest():
+                raise FileChanged(name)
+        self._complete = True
+        while not data:
+            data = yield
+        raise FileChanged(self._name)
 
 
 def _existing(path: Path) -> Path:
