@@ -37,7 +37,7 @@ SHIPPED = (
     "examples/mixed/*.yaml",
     "meta/ee-bindep.txt", "meta/execution-environment.yml", "meta/extensions.yml", "meta/runtime.yml",
     "playbooks/*.yml", "playbooks/tasks/*.yml", "playbooks/vars/*.yml",
-    "plugins/**/*.py",
+    "plugins/**/*.py", "plugins/plugin_utils/*.css",
     "roles/*/README.md", "roles/*/defaults/main.yml", "roles/*/meta/*.yml", "roles/*/tasks/*.yml",
     "roles/*/templates/*.j2", "roles/*/files/dashboards/*.json", "roles/*/vars/main.yml",
     "schemas/*.schema.json",

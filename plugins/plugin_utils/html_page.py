@@ -11,6 +11,7 @@ forbids scripts and requests in any case.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -68,7 +69,8 @@ def html_page(report: Report) -> str:
     lead = Markup('<p class="lead">{}</p>\n').format(report.lead) if report.lead else ""
     sections = (_section(section) for section in report.sections if section.on in ("", "page", "full"))
     main = Markup("\n").join(filter(None, sections))
-    return str(_PAGE.format(title=report.title, style=_STYLE, hatch=_HATCH, lead=lead, main=main, footer=report.footer))
+    style = Markup(Path(__file__).with_suffix(".css").read_text(encoding="utf-8").partition("*/")[2])
+    return str(_PAGE.format(title=report.title, style=style, hatch=_HATCH, lead=lead, main=main, footer=report.footer))
 
 
 def _each(template: str, values: Iterable[Any], between: str = "") -> Markup:
@@ -274,85 +276,3 @@ _HATCH = Markup(
     'patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="1" height="2" class="hatch"/></pattern>'
     "</defs></svg>\n"
 )
-
-# Text has a contrast of 4.5 to its background in both schemes, and what is drawn one of 3 (WCAG 2.2, 1.4.3 and 1.4.11).
-_STYLE = Markup("""
-:root{color-scheme:light dark;--paper:#fff;--raised:#f5f6f8;--ink:#1b1f24;--dim:#57606a;--rule:#d0d7de;--link:#0550ae;
---good:#116329;--good-paper:#dafbe1;--warning:#7a4d00;--warning-paper:#fff8c5;--bad:#a40e26;--bad-paper:#ffebe9;
---series0:#1f6feb;--series1:#b35900;--series2:#2c7d59;--series3:#8250df;--area:#1f6feb33}
-@media (prefers-color-scheme:dark){:root{--paper:#0d1117;--raised:#161b22;--ink:#e6edf3;--dim:#9ea7b3;--rule:#3d444d;
---link:#79c0ff;--good:#7ee787;--good-paper:#12261e;--warning:#f2cc60;--warning-paper:#2b2210;--bad:#ffa198;
---bad-paper:#301418;--series0:#58a6ff;--series1:#f0883e;--series2:#56d4a0;--series3:#bc8cff;--area:#58a6ff33}}
-*{box-sizing:border-box}
-body{margin:0 auto;padding:2rem 1.5rem;max-width:80rem;background:var(--paper);color:var(--ink);
-font:1rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;overflow-wrap:anywhere}
-h1{margin:0;font-size:1.75rem;line-height:1.25}
-h2{margin:2.5rem 0 .75rem;font-size:1.25rem;border-bottom:1px solid var(--rule);padding-bottom:.25rem}
-h3{margin:1rem 0 .25rem;font-size:1rem}
-p{margin:.5rem 0;max-width:48rem}
-.lead,.remark,small,footer{color:var(--dim)}
-.lead{margin:.25rem 0 1.5rem}
-footer{margin-top:3rem;padding-top:.75rem;border-top:1px solid var(--rule);font-size:.875rem}
-dl,dd,figure,ul{margin:0}
-main>ul,section>ul,details>ul{padding-left:1.25rem}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(10rem,1fr));gap:.75rem}
-.tiles>div{background:var(--raised);border:1px solid var(--rule);border-radius:.5rem;padding:.75rem 1rem}
-.tiles dt{color:var(--dim);font-size:.875rem}
-.tiles dd{font-size:1.5rem;font-weight:600;font-variant-numeric:tabular-nums;line-height:1.3}
-.tiles dd.remark{font-size:.875rem;font-weight:400}
-.facts>div{display:grid;grid-template-columns:minmax(8rem,14rem) 1fr;gap:.25rem 1rem;padding:.25rem 0;
-border-bottom:1px solid var(--rule)}
-.facts{margin:.75rem 0}
-.facts dt{color:var(--dim)}
-.note{padding:.5rem .75rem;border-left:.25rem solid var(--dim);background:var(--raised);border-radius:.25rem}
-.note.good{border-color:var(--good);background:var(--good-paper)}
-.note.warning{border-color:var(--warning);background:var(--warning-paper)}
-.note.bad{border-color:var(--bad);background:var(--bad-paper)}
-.badge{display:inline-block;padding:0 .5rem;border:1px solid currentColor;border-radius:1rem;font-size:.875rem;
-color:var(--dim)}
-.badge.good{color:var(--good);background:var(--good-paper)}
-.badge.warning{color:var(--warning);background:var(--warning-paper)}
-.badge.bad{color:var(--bad);background:var(--bad-paper)}
-.table{overflow-x:auto;border:1px solid var(--rule);border-radius:.5rem;margin:.75rem 0}
-:focus-visible{outline:2px solid var(--link);outline-offset:2px}
-table{border-collapse:collapse;width:100%;font-size:.9375rem}
-caption{text-align:left;padding:.5rem .75rem;color:var(--dim)}
-th,td{padding:.375rem .75rem;text-align:left;vertical-align:top;border-top:1px solid var(--rule);
-overflow-wrap:normal}
-thead th{background:var(--raised);vertical-align:bottom;white-space:nowrap}
-tbody th{font-weight:500;min-width:14rem;overflow-wrap:anywhere}
-tfoot th,tfoot td{font-weight:600;border-top:2px solid var(--dim)}
-tbody th,tfoot th{position:sticky;left:0;background:var(--paper)}
-.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-pre{margin:.5rem 0;padding:.75rem;overflow-x:auto;background:var(--raised);border:1px solid var(--rule);
-border-radius:.5rem;font:.875rem/1.45 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;overflow-wrap:normal}
-li small{display:block}
-details{margin:.5rem 0}
-td details{margin:0}
-summary{cursor:pointer;color:var(--link)}
-.hidden{position:absolute}
-figure{margin:1rem 0}
-figcaption{font-weight:600}
-figcaption small{font-weight:400}
-.legend{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;padding:0;list-style:none;margin:.25rem 0 .75rem;
-font-size:.875rem}
-.swatch{width:.75rem;height:.75rem;margin-right:.375rem}
-.bar{display:grid;grid-template-columns:minmax(6rem,14rem) 1fr minmax(5rem,auto);gap:.25rem 1rem;align-items:center;
-padding:.1875rem 0}
-.bar svg{width:100%;height:1.125rem;background:var(--raised)}
-.series0{fill:var(--series0)}.series1{fill:var(--series1)}.series2{fill:var(--series2)}.series3{fill:var(--series3)}
-.unknown{fill:url(#hatch)}.hatch{fill:var(--dim)}
-.line{fill:none;stroke:var(--series0);stroke-width:2;stroke-linecap:round;vector-effect:non-scaling-stroke}
-.area{fill:var(--area)}
-.grid{fill:none;stroke:var(--rule);vector-effect:non-scaling-stroke}
-.plot{display:grid;grid-template-columns:auto 1fr auto;column-gap:.5rem;font-size:.8125rem;color:var(--dim)}
-.plot svg{grid-area:1/2/3/4;width:100%;height:9rem}
-.plot .top{grid-area:1/1;text-align:right}.plot .low{grid-area:2/1;text-align:right;align-self:end}
-.plot .start{grid-area:3/2}.plot .end{grid-area:3/3}
-@media (max-width:40rem){body{padding:1rem}h1{font-size:1.375rem}
-.tiles{grid-template-columns:repeat(auto-fit,minmax(8rem,1fr))}.tiles dd{font-size:1.25rem}
-.facts>div{grid-template-columns:1fr;gap:0}
-.bar{grid-template-columns:1fr auto}.bar svg{grid-area:2/1/3/3}
-tbody th{min-width:7rem;max-width:10rem}.plot svg{height:7rem}}
-@media print{body{max-width:none;padding:0}.table{overflow:visible}section{break-inside:avoid-page}}
-""")
