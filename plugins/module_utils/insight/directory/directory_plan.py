@@ -7,7 +7,7 @@ Pools, quotas, policies, labels of nodes, jobs: in this order, each against the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,15 +24,17 @@ from ...jobs.advisers import without_failing
 from ...jobs.job import STATES, apply_plans, plan_jobs
 from ...jobs.job_options import JobOptions
 from ...jobs.priority_classes import priority_class_steps
+from ...jobs.runs.ledger import RERUN
 from ...jobs.runs.run_record import RunRecord
 from ...jobs.select import SelectedJob, select_jobs
 from ...kube.errors import ConnectionProblem, KubeError
 from ...labels import POOL
 from ...manifest.problems import MissingLibrary
-from ...namespaces import require_allowed
+from ...namespaces import NamespaceOptions, require_allowed
 from ...nodes.label_options import desired_labels
 from ...nodes.node_label_options import NodeLabelOptions
 from ...nodes.node_label_plan import plan_node_labels
+from ...options import ConcurrencyOptions, option
 from ...pools.drain import disturbance, jobs_on_divided_nodes
 from ...pools.pool import select_pools
 from ...pools.pool_apply import validate_pools
@@ -52,29 +54,29 @@ from .planned_client import PlannedClient
 
 
 @dataclass(frozen=True, kw_only=True)
-class DirectoryOptions:
-    """What the playbook provision gives to the modules. ``labels`` are those of nodes, by node.
+class SourceOptions(ConcurrencyOptions, NamespaceOptions):
+    """What declares a cluster: a directory, and what the playbook provision takes beside it."""
 
-    ``reads_only``: no dry runs validate the plans, and whether jobs would run is not asked.
-    """
+    src: list[str] = option("list", elements="path", required=True)
+    policies: list[str] | None = option("list", elements="path")
+    node_labels: dict[str, Any] | None = option("dict")
+    namespace: str | None = option("str")
 
-    src: Sequence[str]
-    policies: Sequence[str] = ()
-    labels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    namespace: str | None = None
-    allowed_namespaces: list[str] | None = None
-    force: bool = False
-    drain: bool = False
-    rerun: str = "on_change"
-    upgrade: bool = False
-    on_immutable: str = "recreate"
-    recreate: bool = False
-    strict: bool = False
-    takeover: bool = False
-    force_conflicts: bool = False
-    wait_for_nodes: bool = False
-    concurrency: int = 10
-    reads_only: bool = False
+
+@dataclass(frozen=True, kw_only=True)
+class DirectoryOptions(SourceOptions):
+    """And how the modules that provision runs apply it."""
+
+    force: bool = option("bool", default=False)
+    drain: bool = option("bool", default=False)
+    rerun: str = option("str", choices=list(RERUN), default="on_change")
+    upgrade: bool = option("bool", default=False)
+    on_immutable: str = option("str", choices=["recreate", "fail"], default="recreate")
+    recreate: bool = option("bool", default=False)
+    strict: bool = option("bool", default=False)
+    takeover: bool = option("bool", default=False)
+    force_conflicts: bool = option("bool", default=False)
+    wait_for_nodes: bool = option("bool", default=False)
 
 
 @dataclass(frozen=True)
@@ -133,9 +135,12 @@ class DirectoryPlan:
         self.declared.setdefault(kind, []).extend(places)
 
 
-def plan_directory(task: Task[Any], options: DirectoryOptions) -> DirectoryPlan:
-    """Raises ManifestErrors for manifests that cannot be read, MissingLibrary, and ConnectionProblem."""
-    found = DirectoryPlan(PlannedClient(task.client(), reads_only=options.reads_only))
+def plan_directory(task: Task[Any], options: DirectoryOptions, *, reads_only: bool = False) -> DirectoryPlan:
+    """Raises ManifestErrors for manifests that cannot be read, MissingLibrary, and ConnectionProblem.
+
+    ``reads_only``: no dry runs validate the plans, and whether jobs would run is not asked.
+    """
+    found = DirectoryPlan(PlannedClient(task.client(), reads_only=reads_only))
     task = replace(task, check_mode=True, warn=found.warnings.append, _client=found.client)
     parts: tuple[tuple[str, Callable[[Task[Any], DirectoryOptions, DirectoryPlan], None]], ...] = (
         ("pool", _plan_pools),
@@ -269,7 +274,7 @@ def _plan_quotas(task: Task[Any], options: DirectoryOptions, found: DirectoryPla
 
 
 def _plan_policies(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
-    given = [PolicyOptions(src=file) for file in options.policies]
+    given = [PolicyOptions(src=file) for file in options.policies or ()]
     policies = [(own, rules) for own in given if (rules := rules_in(own)) is not None]
     # All of them before any is planned: one that cannot be must not make the others seem to be no longer declared.
     found.declare("policy", (("", rules.name) for _own, rules in policies))
@@ -288,10 +293,11 @@ def _plan_policies(task: Task[Any], options: DirectoryOptions, found: DirectoryP
 def _plan_labels(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
     """As the role does, a task for each distinct set of labels."""
     sets: dict[tuple[tuple[str, Any], ...], list[str]] = {}
-    for node, labels in options.labels.items():
+    wanted = options.node_labels or {}
+    for node, labels in wanted.items():
         if labels:
             sets.setdefault(tuple(sorted(labels.items())), []).append(node)
-    found.declare("node", (("", node) for node in options.labels))
+    found.declare("node", (("", node) for node in wanted))
     for given, nodes in sets.items():
         own = NodeLabelOptions(nodes=nodes, labels=dict(given), overwrite=options.force, continue_on_error=True)
         planned = plan_node_labels(task.with_options(own), desired_labels(own))
@@ -340,7 +346,7 @@ def _plan_jobs(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan)
         return
     results = apply_plans(job_task, state, jobs, planned, record, executor)
     done = [result for result in results if result and result.error is None]
-    plans = [] if options.reads_only else [one.plan for one in done]
+    plans = [] if found.client.reads_only else [one.plan for one in done]
     nothing: dict[JobId, dict[str, Any]] = {}
     fits = without_failing(job_task, FitAdviser.unknown, lambda: fits_of(job_task, jobs, plans), nothing)
     changed = (plan for plan in planned if plan.changed)

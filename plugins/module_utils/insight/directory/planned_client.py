@@ -34,7 +34,7 @@ class PlannedClient(Client):
 
     def __init__(self, client: Client, *, reads_only: bool = False) -> None:
         self.__dict__.update(vars(client))  # the same connection, with its limits
-        self._reads_only = reads_only
+        self.reads_only = reads_only
         self.remembered = {}
         self._planned: dict[tuple[str, str, str], list[Step]] = {}
         self._read_once: dict[tuple[Any, ...], list[Object]] = {}
@@ -115,7 +115,7 @@ class PlannedClient(Client):
 
     def get(self, resource: Resource, namespace: str | None, name: str) -> Object | None:
         live = (
-            self._get_by_list(resource, namespace, name) if self._reads_only else super().get(resource, namespace, name)
+            self._get_by_list(resource, namespace, name) if self.reads_only else super().get(resource, namespace, name)
         )
         return after_steps(self._planned.get((resource.kind, namespace or "", name), ()), live)
 
@@ -124,59 +124,27 @@ class PlannedClient(Client):
         found = super().list_objects(resource, namespace, fields=f"{_BY_NAME}{name}")
         return found[0] if found else None
 
-    def apply(
-        self,
-        obj: Object,
-        *,
-        dry_run: bool = False,
-        force: bool = False,
-        manager: str = "",
-        on_warning: Callable[[str], None] | None = None,
-    ) -> Object:
-        if self._reads_only:
+    def apply(self, obj: Object, **options: Any) -> Object:
+        if self.reads_only:
             return obj
-        named = {"manager": manager} if manager else {}
-        send = partial(super().apply, obj, dry_run=True, force=force, on_warning=on_warning, **named)
-        return self._in_planned_namespace(obj, send)
+        return self._in_planned_namespace(obj, partial(super().apply, obj, **{**options, "dry_run": True}))
 
-    def create(self, obj: Object, *, dry_run: bool = False) -> Object | None:
-        if self._reads_only:
+    def create(self, obj: Object, **_options: Any) -> Object | None:
+        if self.reads_only:
             return obj
         return self._in_planned_namespace(obj, partial(super().create, obj, dry_run=True))
 
     def merge_patch(
-        self,
-        resource: Resource,
-        metadata: Mapping[str, Any],
-        patch: Mapping[str, Any],
-        *,
-        dry_run: bool = False,
-        metadata_only: bool = False,
+        self, resource: Resource, metadata: Mapping[str, Any], patch: Mapping[str, Any], **options: Any
     ) -> Object:
-        if self._reads_only:
+        if self.reads_only:
             return {"kind": resource.kind, "apiVersion": resource.api_version, **patch, "metadata": {**metadata}}
-        return super().merge_patch(resource, metadata, patch, dry_run=True, metadata_only=metadata_only)
+        return super().merge_patch(resource, metadata, patch, **{**options, "dry_run": True})
 
-    def delete(
-        self,
-        resource: Resource,
-        metadata: Mapping[str, Any],
-        *,
-        propagation: str,
-        grace_seconds: int | None = None,
-        dry_run: bool = False,
-        same_version: bool = False,
-    ) -> bool:
-        return self._reads_only or super().delete(
-            resource,
-            metadata,
-            propagation=propagation,
-            grace_seconds=grace_seconds,
-            dry_run=True,
-            same_version=same_version,
-        )
+    def delete(self, resource: Resource, metadata: Mapping[str, Any], **options: Any) -> bool:
+        return self.reads_only or super().delete(resource, metadata, **{**options, "dry_run": True})
 
-    def delete_collection(self, resource: Resource, namespace: str, *, labels: str, grace_seconds: int) -> None:
+    def delete_collection(self, *_given: Any, **_options: Any) -> None:
         raise NotImplementedError("a plan deletes nothing")
 
     def _in_planned_namespace(self, obj: Object, send: Callable[[], T]) -> T | Object:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...cluster.pool_declarations import declarations_in
@@ -13,7 +13,7 @@ from ...cluster.status import is_terminating, status_of
 from ...engine.plan import WORKLOAD_KINDS
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
-from ...kube.errors import ApiError
+from ...kube.errors import if_allowed
 from ...kube.resources import CONFIG_MAP, RESOURCE_QUOTA, Resource
 from ...labels import (
     APP,
@@ -124,21 +124,11 @@ def read_job_objects(client: Client, namespaces: Collection[str] | None, known: 
         queries = [(resource, place) for place in places for resource in OWNED]
         return [obj for found in run_concurrently(read, queries, client.concurrency) for obj in found]
 
-    if namespaces is not None:
-        return read_all(sorted(namespaces))
-    return _in_cluster(lambda: read_all([None]), lambda: read_all(sorted(known)))
+    found = if_allowed(lambda: read_all([None]), None) if namespaces is None else None
+    return read_all(sorted(known if namespaces is None else namespaces)) if found is None else found
 
 
 def read_quotas(client: Client, namespaces: Collection[str] | None) -> list[Object]:
     """The ResourceQuotas of all quotas, in the namespaces that the task may act in."""
     found = client.list_objects(RESOURCE_QUOTA, labels=f"{MANAGED},{QUOTA}")
     return [obj for obj in found if namespaces is None or obj["metadata"]["namespace"] in namespaces]
-
-
-def _in_cluster(read: Callable[[], list[Object]], read_some: Callable[[], list[Object]]) -> list[Object]:
-    try:
-        return read()
-    except ApiError as error:
-        if not error.is_forbidden:
-            raise
-        return read_some()

@@ -15,10 +15,10 @@ from ...jobs.submitter import Ownership
 from ...kube.resources import CONFIG_MAP, NODE
 from ...labels import POOL, SYSTEM_NAMESPACE, is_managed, pool_config_map_name
 from ...manifest.problems import qualified_name
-from ...namespaces import NamespaceOptions, allowed_namespaces
-from ...options import ConcurrencyOptions, option
+from ...namespaces import allowed_namespaces
+from ...options import option
 from ...task import Task
-from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, PlannedManifest, plan_directory
+from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, PlannedManifest, SourceOptions, plan_directory
 from ..directory.undeclared import Undeclared, find_undeclared
 from .drift_rows import (
     INFO,
@@ -38,13 +38,9 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriftOptions(ConcurrencyOptions, NamespaceOptions):
-    """What the playbook provision gives to the modules, and what only a comparison needs."""
+class DriftOptions(SourceOptions):
+    """And what only a comparison needs."""
 
-    src: list[str] = option("list", elements="path", required=True)
-    policies: list[str] | None = option("list", elements="path")
-    node_labels: dict[str, Any] | None = option("dict")
-    namespace: str | None = option("str")
     takeover: bool = option("bool", default=False)
     audit_annotation: str | None = option("str")
 
@@ -82,29 +78,16 @@ def find_drift(task: Task[Any]) -> Drift:
 
     Raises ManifestErrors, and ConnectionProblem. What cannot be planned is among the directory's problems.
     """
-    options: DriftOptions = task.options
-    directory = plan_directory(
-        task,
-        DirectoryOptions(
-            src=options.src,
-            policies=options.policies or (),
-            labels=options.node_labels or {},
-            namespace=options.namespace,
-            allowed_namespaces=options.allowed_namespaces,
-            # Never refuse because of an owner: a person decides by the report, which writes nothing.
-            force=True,
-            takeover=True,
-            force_conflicts=True,
-            recreate=True,
-            wait_for_nodes=True,
-            reads_only=True,
-            concurrency=options.concurrency,
-        ),
+    declared = {name: getattr(task.options, name) for name in SourceOptions.argument_spec()}
+    # Never refuse because of an owner: a person decides by the report, which writes nothing.
+    forced = DirectoryOptions(
+        **declared, force=True, takeover=True, force_conflicts=True, recreate=True, wait_for_nodes=True
     )
+    directory = plan_directory(task, forced, reads_only=True)
     drift = Drift(directory)
     for manifest in directory.manifests:
         for step in (*manifest.plan.prerequisites, *manifest.plan.steps):
-            drift.compare(step, Declaring(_title(manifest), options.audit_annotation))
+            drift.compare(step, Declaring(_title(manifest), task.options.audit_annotation))
     _compare_pools(task, drift)
     _add_undeclared(task, drift)
     return drift

@@ -17,15 +17,14 @@ from ...cluster.read_jobs import read_pods
 from ...cluster.read_nodes import read_uses
 from ...engine.changes import diffs_of
 from ...engine.plan import Action
-from ...jobs.runs.ledger import RERUN
 from ...kube.client import Client
 from ...kube.errors import ApiError, if_allowed
 from ...kube.resources import NAMESPACE, NODE, RESOURCE_QUOTA
 from ...kube.times import time_as_text
 from ...labels import MANAGED, QUOTA
 from ...manifest.problems import ManifestError, number_of, qualified_name
-from ...namespaces import NamespaceOptions, allowed_namespaces, own_namespace
-from ...options import ConcurrencyOptions, option
+from ...namespaces import allowed_namespaces, own_namespace
+from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, plan_directory
 from ..directory.undeclared import Undeclared, find_undeclared
@@ -37,23 +36,7 @@ _CLUSTER = "kube-system"  # its uid is the only name that a cluster has
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanOptions(ConcurrencyOptions, NamespaceOptions):
-    """Those of the modules that the playbook provision runs."""
-
-    src: list[str] = option("list", elements="path", required=True)
-    policies: list[str] | None = option("list", elements="path")
-    node_labels: dict[str, Any] | None = option("dict")
-    namespace: str | None = option("str")
-    force: bool = option("bool", default=False)
-    drain: bool = option("bool", default=False)
-    rerun: str = option("str", choices=list(RERUN), default="on_change")
-    upgrade: bool = option("bool", default=False)
-    on_immutable: str = option("str", choices=["recreate", "fail"], default="recreate")
-    recreate: bool = option("bool", default=False)
-    strict: bool = option("bool", default=False)
-    takeover: bool = option("bool", default=False)
-    force_conflicts: bool = option("bool", default=False)
-    wait_for_nodes: bool = option("bool", default=False)
+class PlanOptions(DirectoryOptions):
     plan: Any = option("raw")
 
 
@@ -65,7 +48,7 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
     options = task.options
     saved = _saved(options.plan) if options.plan not in (None, "") else None
     now = datetime.now(timezone.utc)
-    found = plan_directory(task, _directory_options(options))
+    found = plan_directory(task, options)
     effects = _effects(task, found, now)
     plan = {
         "format": FORMAT,
@@ -102,11 +85,6 @@ def _saved_options(task: Task[PlanOptions]) -> dict[str, Any]:
     own = own_namespace(task, task.options.namespace)
     given = {name: value for name, value in asdict(task.options).items() if name not in _NOT_OF_PLAN}
     return {**given, "namespace": own.name}
-
-
-def _directory_options(options: PlanOptions) -> DirectoryOptions:
-    given = {name: value for name, value in asdict(options).items() if name not in ("plan", "node_labels")}
-    return DirectoryOptions(**{**given, "policies": options.policies or ()}, labels=options.node_labels or {})
 
 
 def _saved(given: Any) -> Mapping[str, Any]:
@@ -234,13 +212,10 @@ def _quotas(client: Client) -> list[dict[str, Any]]:
 
 
 def _readable(found: DirectoryPlan, what: str, read: Any) -> Any:
-    try:
-        return read()
-    except ApiError as error:
-        if not error.is_forbidden:
-            raise
+    answer = if_allowed(read, None)
+    if answer is None:
         found.warnings.append(f"the account may not list {what}.")
-        return None
+    return answer
 
 
 def _totals(effects: Sequence[PlanEffect], nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
