@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
+from ..kube.resources import Object
 from ..labels import KUEUE_JOB_UID, KUEUE_QUEUE, VOLCANO_QUEUE, VOLCANO_SCHEDULER
 from .pending_reason import PendingReason
-
-Object = Mapping[str, Any]
 
 
 class JobQueue(NamedTuple):

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..kube.resources import Object
 from ..quantity import parse
 from .label_selectors import selects
 from .pod_facts import HostPort, claim_names, host_ports, requests_of_pod, required_terms
 from .pod_requests import Amounts
-
-Object = Mapping[str, Any]
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _SECONDS = 300  # plugin/pkg/admission/defaulttolerationseconds

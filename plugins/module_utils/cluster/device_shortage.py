@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..accelerators.device_selectors import Selection, selection_of
+from ..kube.resources import Object
 from ..manifest.problems import enumerated
 from .devices import Claim, Device, DeviceClass, Inventory
 from .nodes import Node
 from .pod_requests import pod_requests
 from .shortage import Shortage, place_of
-
-Object = Mapping[str, Any]
 
 _WAIT = "Wait for other jobs to finish, or delete one"
 _ANY = 32  # The most devices of a claim, which is what ``All`` may become.

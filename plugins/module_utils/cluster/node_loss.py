@@ -8,15 +8,13 @@ and a StatefulSet start no other pod in its place (pkg/controller/nodelifecycle,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
+from ..kube.resources import Object
 from ..manifest.problems import enumerated
 from .nodes import FAULTY, Node
 from .related import is_pod_ready, is_unfinished
 from .status import is_terminating
-
-Object = Mapping[str, Any]
 
 
 def nodes_in_doubt(pods: Iterable[Object]) -> set[str]:

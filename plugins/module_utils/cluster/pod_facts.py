@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ..kube.resources import Object
 from .nodes import Node, PodUse, slim_node, slim_pod
 from .pod_requests import Amounts, amount_of, pod_requests
 from .status import is_terminating
 
-Object = Mapping[str, Any]
 HostPort = tuple[str, str, int]  # host IP, protocol, port
 
 PODS = "pods"  # how many pods a node takes, in its allocatable

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..accelerators.catalog import catalog
+from ..kube.resources import Object
 from ..kube.times import read_time
 from .nodes import devices_of
 from .related import is_unfinished
-
-Object = Mapping[str, Any]
 
 _PREEMPTED = "PreemptionByScheduler"  # a reason of DisruptionTarget (pkg/apis/core, PodReasonPreemptionByScheduler)
 

@@ -10,14 +10,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..kube.resources import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE_ACCOUNT, Resource
+from ..kube.resources import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE_ACCOUNT, Object, Resource
 from .nodes import Node
 from .pending_reason import PendingReason
 from .reason import missing_claim
 from .shortage import shortage_of
 from .start_failure import config_hint, pull_secret_hint, refusal_hint, volume_hint
-
-Object = Mapping[str, Any]
 
 
 def unschedulable(workload: Object, nodes: Sequence[Node]) -> Iterator[PendingReason]:

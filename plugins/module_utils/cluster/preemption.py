@@ -8,13 +8,11 @@ that took its place by uid (pkg/scheduler/framework/preemption, ``Preempted by p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
+from ..kube.resources import Object
 from .nodes import PodUse
 from .status import is_suspended, is_terminating, pods_wanted, status_of
-
-Object = Mapping[str, Any]
 
 PREEMPTED = "reason=Preempted"
 """The field selector of those events; they are no warnings."""

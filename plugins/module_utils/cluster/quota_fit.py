@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from ..kube.resources import Object
 from ..quantity import parse, uniform
 from .admitted_pod import Admission, WantedPod, admitted
 from .pending_reason import PendingReason
@@ -19,7 +20,6 @@ from .pod_requests import pod_requests
 from .reason import QuotaRefusal, too_small_quota
 from .status import is_terminating, pods_wanted
 
-Object = Mapping[str, Any]
 Charges = dict[str, Fraction]
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -21,12 +21,12 @@ from ..kube.resources import (
     RESOURCE_CLAIM_TEMPLATE,
     SERVICE,
     STATEFUL_SET,
+    Object,
     Resource,
 )
 from ..kube.shapes import OddObject, UnreadableObject
 from ..labels import job_name_of, pod_security_of, selector_of
 
-Object = Mapping[str, Any]
 JobId = tuple[str, str]  # namespace, name
 ByJob = dict[JobId, list[dict[str, Any]]]
 

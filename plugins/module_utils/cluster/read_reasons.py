@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ..kube.client import Client
 from ..kube.errors import if_allowed
-from ..kube.resources import EVENT, KUEUE_WORKLOAD, NODE, POD_GROUP
+from ..kube.resources import EVENT, KUEUE_WORKLOAD, NODE, POD_GROUP, Object
 from .admission import pod_groups_of, queue_of, waiting_in_queue, waiting_in_volcano
 from .device_shortage import claims_devices
 from .node_loss import nodes_in_doubt
@@ -25,7 +25,6 @@ from .read_nodes import read_node, read_nodes_and_uses, read_uses
 from .reason import ClusterView, reason_for
 from .status import is_admitted_by_kueue, is_suspended
 
-Object = Mapping[str, Any]
 K = TypeVar("K")
 
 _READ_SINGLY = 3  # Of more nodes or namespaces than that, all are listed.

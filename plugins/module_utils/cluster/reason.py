@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..kube.resources import Object
 from ..kube.times import read_time
 from ..labels import KUEUE_QUEUE
 from ..manifest.problems import number_of
@@ -37,8 +38,6 @@ from .start_failure import (
     volume_hint,
 )
 from .status import failure_of, is_suspended, is_terminating, pods_wanted, status_of
-
-Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from ..kube.resources import Object
 from ..labels import COMPLETION_INDEX, MAIN_CONTAINER
-
-Object = Mapping[str, Any]
 
 # The compared fields of a container. Volumes and ports of a job only change together with these.
 _COMPARED = ("name", "image", "command", "args", "workingDir", "env", "envFrom", "resources")

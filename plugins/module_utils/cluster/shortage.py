@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from ..accelerators.catalog import BROKEN, MEMORY, catalog, has_word, whole_devices
+from ..kube.resources import Object
 from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, POOL, priority_class_name
 from ..manifest.problems import enumerated, nearest
 from .node_affinity import unmet_expressions
@@ -23,8 +23,6 @@ from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_requ
 from .pending_reason import UNKNOWN_POOL, UNKNOWN_TYPE
 from .related import main_container
 from .taints import untolerated_taints
-
-Object = Mapping[str, Any]
 
 _HIGHEST = priority_class_name("high")
 

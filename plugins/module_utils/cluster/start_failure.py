@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
+from ..kube.resources import Object
 from ..labels import APP, PULL_SECRET, TOKEN_SECRET
-
-Object = Mapping[str, Any]
 
 
 class Hint(NamedTuple):

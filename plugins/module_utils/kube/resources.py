@@ -7,8 +7,11 @@ policies: discovery would cost three requests per task for nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+Object = Mapping[str, Any]  # of any kind, as the API server has it
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from typing import Any
 
 from ..accelerators.catalog import catalog, names_registry
 from ..accelerators.device_selectors import cel_literal
+from ..kube.resources import Object
 from ..labels import DEFAULT_POOL, GPU_TYPE, GPU_TYPE_INTERNAL, POOL, priority_class_name
 from ..manifest.host_paths import NOT_SYSTEM_PATHS, SYSTEM_PATHS, SYSTEM_SOCKETS, HostPaths
 from ..manifest.problems import enumerated
 from ..quantity import parse
 from .policy_rules import NamespaceRules, PolicyRules
 
-Object = Mapping[str, Any]
 Values = Iterator[str]
 
 ALL_POOLS, ALL_TYPES = "all pools", "all GPU types"

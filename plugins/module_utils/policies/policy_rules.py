@@ -9,12 +9,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from ..given_times import seconds_of
+from ..kube.resources import Object
 from ..labels import FIELD_MANAGER, MANAGED_BY, POLICY, SYSTEM_NAMESPACE, policy_config_map_name
 
 if TYPE_CHECKING:
     from ..manifest.policy_model import Policy
-
-Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -23,10 +23,9 @@ from ..cluster.related import is_pod_ready, own_pods, pods_of_template
 from ..cluster.status import is_held, is_suspended, is_terminating
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
-from ..kube.resources import EVENT, NODE, RESOURCE_QUOTA
+from ..kube.resources import EVENT, NODE, RESOURCE_QUOTA, Object
 from ..kube.shapes import OddObject
 
-Object = Mapping[str, Any]
 T = TypeVar("T")
 
 GRACE = 30.0  # seconds that people and other tasks get to create what a job needs

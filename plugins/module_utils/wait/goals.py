@@ -10,8 +10,8 @@ from typing import Any, Optional
 from ..cluster.read_jobs import JobId
 from ..cluster.related import is_unfinished, own_pods
 from ..cluster.status import is_complete, is_ready, is_rolled_out, is_terminating, pods_wanted, status_of
+from ..kube.resources import Object
 
-Object = Mapping[str, Any]
 Reached = Callable[[Optional[Object], Sequence[Object]], bool]
 
 

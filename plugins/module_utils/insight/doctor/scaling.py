@@ -17,13 +17,12 @@ from ...cluster.autoscaler import AskedMetric, asked_metrics
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
 from ...kube.errors import ApiError, InvalidResponse, KubeError, as_sentence
-from ...kube.resources import API_SERVICE
+from ...kube.resources import API_SERVICE, Object
 from ...labels import APP, selector_text
 from ..monitoring.adapter import served_names
 from ..prometheus.prometheus_client import Prometheus
 from ..prometheus.promql import POD, UTILIZATION, Source, matches, plain_queries
 
-Object = Mapping[str, Any]
 Job = tuple[str, str]  # namespace and name
 
 CUSTOM, EXTERNAL = "custom.metrics.k8s.io", "external.metrics.k8s.io"

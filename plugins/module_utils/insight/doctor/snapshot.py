@@ -36,6 +36,7 @@ from ...kube.resources import (
     SERVICE,
     STORAGE_CLASS,
     UNFINISHED,
+    Object,
     Resource,
 )
 from ...labels import APP, COMPLETION_INDEX, DEFAULT_POOL, LEDGER, MANAGED, POOL, is_managed
@@ -43,8 +44,6 @@ from ...task import Task
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import prometheus_settings
 from .scaling import ScalingMetrics, read_scaling_metrics
-
-Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

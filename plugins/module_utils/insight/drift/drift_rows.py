@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,13 @@ from ...engine.changes import masked_changes
 from ...engine.paths import ABSENT, Change, Path, value_at, with_value_at
 from ...engine.plan import Action, Step
 from ...jobs.submitter import submitter_title
+from ...kube.resources import Object
 from ...labels import BUILT_BY, SUBMITTED_BY
 from ...manifest.problems import qualified_name
 from ...redaction import marked_variables, mask_value, masked_object
 from .field_holders import CONTROLLER, OTHERS, UNKNOWN, Addition, Blame, additions, blame, last_of_others, last_run
 
 Row = dict[str, Any]
-Object = Mapping[str, Any]
-
 # What provision would change, what it leaves as it is, and what is no drift.
 ERROR, WARNING, INFO = "error", "warning", "info"
 MISSING, CHANGED, REMOVED, UNDECLARED, ADDED = "missing", "changed", "removed", "undeclared", "added"

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ...kube.resources import Object
 from ...quotas.usage import usage
-
-Object = Mapping[str, Any]
 
 # A limit counts as nearly used again once it was this many percent below the threshold in between.
 _HYSTERESIS = 5.0

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ...kube.errors import cut
+from ...kube.resources import Object
 from ...kube.times import read_time
 from ...printable import printable_data
 from ...redaction import mask_forms
@@ -16,8 +17,6 @@ from ..jobs.job_rows import job_row
 from .cluster_transitions import KnownNode, QuotaUse
 from .inert_text import inert
 from .job_transitions import Transition
-
-Object = Mapping[str, Any]
 
 EVENT_TYPES = (
     "job.submitted",

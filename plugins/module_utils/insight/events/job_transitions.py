@@ -13,10 +13,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ...cluster.status import failure_of, is_admitted_by_kueue, is_terminating, status_of
+from ...kube.resources import Object
 from ...kube.times import read_time, time_as_text
 from ...labels import job_name_of
-
-Object = Mapping[str, Any]
 
 PENDING, RUNNING, PAUSED, SUCCEEDED, FAILED = "Pending", "Running", "Paused", "Succeeded", "Failed"
 

@@ -8,11 +8,10 @@ from typing import Any
 
 from ...cluster.nodes import PodUse
 from ...cluster.related import is_unfinished
+from ...kube.resources import Object
 from ...kube.times import read_time
 from ...labels import DEFAULT_POOL, JOB_TYPE, POOL, job_name_of
 from .job_transitions import PodsOfJob
-
-Object = Mapping[str, Any]
 
 # The node controller deletes the pods of a lost node: node.lost says so.
 _BY_NODE_LOSS = frozenset({"DeletionByTaintManager", "DeletionByPodGC"})

@@ -17,10 +17,9 @@ from ...accelerators.device_selectors import Selection, selection_of
 from ...cluster.admitted_pod import WantedPod
 from ...cluster.devices import CounterId, Device, DeviceId, Inventory
 from ...cluster.pod_facts import PlacedPod
+from ...kube.resources import Object
 from .pod_rules import Refusal
 from .world import NodeState
-
-Object = Mapping[str, Any]
 
 NO_DEVICES = "devices"
 _MOST = 32  # devices of a claim

@@ -19,11 +19,11 @@ from typing import Any
 from ...cluster.admitted_pod import WantedPod
 from ...cluster.pod_facts import PODS, PlacedPod
 from ...cluster.quota_fit import Charges, QuotaLack, QuotaState, charges_of_placed
+from ...kube.resources import Object
 from .pod_rules import PodRules
 from .victims import best_eviction
 from .world import CORDONED, TAINTED, NodeState, World, unsuitable
 
-Object = Mapping[str, Any]
 JobName = tuple[str, str]  # namespace, name
 
 NOW, AFTER_PREEMPTION, AFTER_JOBS, AFTER_NODES, AFTER_QUOTA, NEVER, UNKNOWN = (

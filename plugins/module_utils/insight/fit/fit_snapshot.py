@@ -36,6 +36,7 @@ from ...kube.resources import (
     RUNTIME_CLASS,
     STORAGE_CLASS,
     UNFINISHED,
+    Object,
 )
 from ...labels import KUEUE_QUEUE, job_name_of
 from .device_fit import DeviceCheck
@@ -43,7 +44,6 @@ from .fit import Cluster, FitJob, JobName
 from .volume_fit import VolumeCheck
 from .world import NodeCheck, World
 
-Object = Mapping[str, Any]
 Objects = list[dict[str, Any]]
 
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"

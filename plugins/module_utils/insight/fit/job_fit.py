@@ -33,8 +33,6 @@ from .fit_snapshot import FitSnapshot, read_fit_snapshot
 if TYPE_CHECKING:
     from ...jobs.job_options import JobOptions
 
-Object = Mapping[str, Any]
-
 
 class FitAdviser(Adviser):
     """In check mode, whether the jobs would run. With ``predict``, also before they are applied: afterwards, what they

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from ...cluster.admitted_pod import WantedPod, term_means
 from ...cluster.label_selectors import selects
 from ...cluster.node_affinity import selects_node
 from ...cluster.pod_facts import RoomyNode
 from ...cluster.taints import untolerated_taints
+from ...kube.resources import Object
 
-Object = Mapping[str, Any]
 Pair = tuple[str, str]  # topology key, value
 
 NEAR = "pod affinity"

@@ -7,19 +7,17 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode),
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any
 
 from ...cluster.admitted_pod import WantedPod
 from ...cluster.label_selectors import selects
 from ...cluster.pod_facts import PODS, PlacedPod
+from ...kube.resources import Object
 from .pod_rules import PodRules
 from .world import LowerPods, NodeState, World
-
-Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

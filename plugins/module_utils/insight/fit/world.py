@@ -22,8 +22,6 @@ from ...cluster.pod_requests import Amounts
 from ...cluster.taints import is_tolerated, untolerated_taints
 from .pod_rules import PodRules, Refusal
 
-Object = Mapping[str, Any]
-
 CORDONED, TAINTED, NOT_SELECTED = "cordoned", "taint", "node selector or affinity"
 PORTS, RESOURCES, TOO_MANY_PODS = "host port in use", "resources", "too many pods"
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...kube.resources import Object
 from ..prometheus.promql import NODE_LABELS, POD_LABELS
-
-Object = Mapping[str, Any]
 
 KUBE_STATE_METRICS = "kube-state-metrics"
 _ALLOW_LIST = "--metric-labels-allowlist"

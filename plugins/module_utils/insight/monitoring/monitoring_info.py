@@ -12,7 +12,7 @@ from ...cluster.declared import read_declared
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
 from ...kube.errors import ApiError, as_sentence
-from ...kube.resources import ALERTMANAGER, DEPLOYMENT, PROMETHEUS, STATEFUL_SET
+from ...kube.resources import ALERTMANAGER, DEPLOYMENT, PROMETHEUS, STATEFUL_SET, Object
 from ...options import Options, option
 from ...task import ModuleSpec, Task, TaskFailed
 from ..prometheus.alerts import DEFAULT_INTERVAL, AlertProblem, rule_groups
@@ -21,7 +21,6 @@ from .adapter import adapter_rules
 from .installed import (
     KUBE_STATE_METRICS,
     Installed,
-    Object,
     alertmanager_rows,
     apis,
     place,

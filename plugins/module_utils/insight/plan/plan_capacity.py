@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...cluster.nodes import Node, PodUse
+from ...kube.resources import Object
 from ...labels import DEFAULT_POOL, POOL
 from ...quotas.usage import quota_name_of, usage
 from .plan_effects import PlanEffect
 
-Object = Mapping[str, Any]
 Row = dict[str, Any]
 
 _LIMITS = ("gpu", "gpu_share", "gpu_memory", "cpu", "memory", "pods")
