@@ -19,9 +19,9 @@ from ..module_utils.insight.fit.fit_rows import SHORT_VERDICTS, fit_counts, fit_
 from ..module_utils.insight.follow.terminal_text import terminal_text
 from ..module_utils.manifest.problems import abridged, enumerated, number_of
 from ..module_utils.printable import printable
+from .report import Row
 from .text_table import ELLIPSIS, Column, cut, table_lines, text_width
 
-Row = Mapping[str, Any]
 Paint = Callable[[str, str], str]
 
 # As many rows as are always shown; of more, only the first ones, so that a screen stays a screen.

@@ -102,9 +102,9 @@ def _value_problem(variable: Variable, values: Mapping[str, Any]) -> str | None:
         such_as = f", such as {variable.example}," if variable.example else ""
         return f"{name}: empty. Give a value{such_as} or leave it out." if variable.not_empty else None
     shown = "" if variable.secret else f": {cut(one_line(str(value)), _SHOWN)}"
-    what, remedy = _TYPES[variable.type]
+    what, remedy, check = _TYPES[variable.type]
     try:
-        _CHECKS[variable.type](value)
+        check(value)
     except (TypeError, ValueError):
         return f"{name}: not {what}{shown}. {remedy}{f' such as {variable.example}' if variable.example else ''}."
     chosen = validation.check_type_list(value) if variable.type == "list" else [value]
@@ -126,16 +126,13 @@ def _stripped(value: Any) -> str:
     return str(value).strip()
 
 
-def _check_number(value: Any) -> None:
-    if isinstance(value, bool):
-        raise TypeError(value)
-    validation.check_type_float(value)
+def _number(check: Callable[[Any], object]) -> Callable[[Any], object]:
+    def check_number(value: Any) -> None:
+        if isinstance(value, bool):
+            raise TypeError(value)
+        check(value)
 
-
-def _check_integer(value: Any) -> None:
-    if isinstance(value, bool):
-        raise TypeError(value)
-    validation.check_type_int(value)
+    return check_number
 
 
 def _check_text(value: Any) -> None:
@@ -148,21 +145,13 @@ def _check_list(value: Any) -> None:
         _check_text(item)
 
 
-_TYPES = {
-    "bool": ("a boolean", "Use true or false"),
-    "float": ("a number", "Use a number"),
-    "int": ("a whole number", "Use a number"),
-    "list": ("a list of texts", "Use a list or a text"),
-    "path": ("a path", "Use a path"),
-    "raw": ("a value", "Correct it"),
-    "str": ("a text", "Use a text"),
-}
-_CHECKS: dict[str, Callable[[Any], object]] = {
-    "bool": boolean,
-    "float": _check_number,
-    "int": _check_integer,
-    "list": _check_list,
-    "path": _check_text,
-    "raw": lambda value: None,
-    "str": _check_text,
+# What a value of the type is, what to do about another one, and what raises TypeError or ValueError for that.
+_TYPES: dict[str, tuple[str, str, Callable[[Any], object]]] = {
+    "bool": ("a boolean", "Use true or false", boolean),
+    "float": ("a number", "Use a number", _number(validation.check_type_float)),
+    "int": ("a whole number", "Use a number", _number(validation.check_type_int)),
+    "list": ("a list of texts", "Use a list or a text", _check_list),
+    "path": ("a path", "Use a path", _check_text),
+    "raw": ("a value", "Correct it", lambda value: None),
+    "str": ("a text", "Use a text", _check_text),
 }

@@ -16,13 +16,13 @@ from typing import Any
 
 from ..accelerators.catalog import catalog
 from ..accelerators.device_selectors import Selection, Values, selection_of
+from ..kube.resources import Object
 from ..quantity import parse
 from .node_affinity import term_admits
-from .nodes import Node, PodUse, Taint
+from .nodes import Node, PodUse, Taint, taints_of
 from .pod_requests import Amounts
 from .taints import untolerated_taints
 
-Object = Mapping[str, Any]
 DeviceId = tuple[str, str, str]  # driver, pool, device
 CounterId = tuple[str, str, str, str]  # driver, pool, set, counter
 
@@ -155,9 +155,7 @@ def _devices_in(spec: Object) -> Iterator[Device]:
             {_qualified(driver, name): value for name, one in attributes.items() for value in one.values()},
             {_qualified(driver, name): str(one["value"]) for name, one in (device.get("capacity") or {}).items()},
             device if spec.get("perDeviceNodeSelection") else spec,
-            tuple(
-                Taint(taint["key"], taint.get("value") or "", taint["effect"]) for taint in device.get("taints") or ()
-            ),
+            taints_of(device),
             _counters(driver, pool, device.get("consumesCounters") or (), "counterSet"),
             bool(device.get("allowMultipleAllocations")),
         )

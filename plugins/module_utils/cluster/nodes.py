@@ -175,14 +175,16 @@ def slim_node(node: Mapping[str, Any]) -> Node:
         address=addresses.get("ExternalIP") or addresses.get("InternalIP"),
         internal_address=addresses.get("InternalIP"),
         refused_addresses=refused,
-        taints=tuple(
-            Taint(taint["key"], taint.get("value") or "", taint["effect"])
-            for taint in node.get("spec", {}).get("taints") or ()
-        ),
+        taints=taints_of(node.get("spec", {})),
         not_ready_since=unready.get("lastTransitionTime"),
         not_ready_message=unready.get("message") or "",
         counted_as=_counted_as(node["metadata"]),
     )
+
+
+def taints_of(spec: Mapping[str, Any]) -> tuple[Taint, ...]:
+    """Those of a node, or of a device."""
+    return tuple(Taint(one["key"], one.get("value") or "", one["effect"]) for one in spec.get("taints") or ())
 
 
 def _counts(resource: str) -> bool:

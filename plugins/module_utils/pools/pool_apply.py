@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ..engine.node_writer import NodeWriter
 from ..engine.plan import Action, describe
 from ..kube.client import Client
-from ..kube.errors import ApiError, KubeError
+from ..kube.errors import ApiError, KubeError, if_allowed
 from ..kube.resources import NAMESPACE
 from ..labels import SYSTEM_NAMESPACE
 from ..reporter import Report, silent
@@ -20,7 +20,8 @@ from .pool_writer import PoolWriter
 
 def validate_pools(client: Client, plans: PoolPlans, warn: Callable[[str], None]) -> None:
     """Send the writes as dry runs. Raises TaskFailed for what the server rejects; a missing permission only warns."""
-    if _system_namespace_exists(client):
+    # Without permission to read it, assume that it exists: the dry runs reveal if it does not.
+    if if_allowed(lambda: client.get(NAMESPACE, None, SYSTEM_NAMESPACE) is not None, True):
         writer = PoolWriter(client, check_mode=True)
         for plan in plans.config_maps:
             try:
@@ -56,13 +57,3 @@ def apply_pools(client: Client, plans: PoolPlans, fence: Fence, progress: Report
     except (KubeError, TaskFailed) as problem:
         raise writer.roll_back(problem) from problem
     return plans
-
-
-def _system_namespace_exists(client: Client) -> bool:
-    """Without permission to read it, assume that it exists: the dry runs reveal if it does not."""
-    try:
-        return client.get(NAMESPACE, None, SYSTEM_NAMESPACE) is not None
-    except ApiError as error:
-        if not error.is_forbidden:
-            raise
-        return True

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...cluster.declared import know_accelerators
 from ...cluster.preemption import PREEMPTED, last_preemption, preemption_text
-from ...cluster.read_jobs import WORKLOADS, without_managed_fields
+from ...cluster.read_jobs import WORKLOADS, JobId, without_managed_fields
 from ...jobs.runs.ledger import read_entries
 from ...kube.client import Client
 from ...kube.errors import ApiError, ConnectionProblem, KubeError, if_allowed
@@ -61,7 +61,6 @@ from .watched_objects import (
 LOGGER = logging.getLogger("runwhere.gpuctl.jobs")
 
 Object = dict[str, Any]
-JobId = tuple[str, str]
 Deliver = Callable[[dict[str, Any]], None]
 
 _LONGEST_PAUSE = 30.0  # seconds without a look at the clock

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...cluster.admitted_pod import WantedPod
 from ...cluster.node_affinity import term_admits
 from ...cluster.pod_facts import PlacedPod
+from ...kube.resources import Object
 from .pod_rules import Refusal
 from .world import NodeState
-
-Object = Mapping[str, Any]
 
 CLAIM = "PersistentVolumeClaim"  # how the reasons begin that are about a claim, not about nodes
 OTHER_NODES, IN_USE = "volume on other nodes", "volume of one pod in use"
@@ -32,13 +30,12 @@ class VolumeCheck:
     claims: Mapping[tuple[str, str], Object] | None
     volumes: Mapping[str, Object] | None = None
     classes: Mapping[str, Object] | None = None
-    limits: Mapping[str, Mapping[str, int]] | None = None  # node -> driver -> volumes that can be attached
     used: Counter[tuple[str, str]] = field(default_factory=Counter)  # pods by claim
 
     def undecided(self, pod: WantedPod) -> list[str]:
         """What of its volumes cannot be judged."""
         found = []
-        if _ephemeral(pod):
+        if any("ephemeral" in volume for volume in pod.spec.get("volumes") or ()):
             found.append("where a volume that is made for the pod can be is not judged")
         if not pod.claims:
             return found
@@ -51,16 +48,13 @@ class VolumeCheck:
             if volume := claim["spec"].get("volumeName"):
                 if self.volumes is None:
                     found.append("the account may not read PersistentVolumes, which may be on some nodes only")
-                elif self._driver(volume) and (self.limits is None or any(self.limits.values())):
+                elif (self._volume(volume)["spec"].get("csi") or {}).get("driver"):
                     found.append("how many volumes the nodes can attach is not judged")
             elif self._waits(claim) is None:
                 found.append("the account may not read StorageClasses")
             elif self._waits(claim):
                 found.append(f"only the scheduler knows where PersistentVolumeClaim {name} can get its volume")
         return list(dict.fromkeys(found))
-
-    def _driver(self, volume: str) -> str:
-        return str(((self._volume(volume)["spec"]).get("csi") or {}).get("driver") or "")
 
     def _volume(self, name: str) -> Object:
         return (self.volumes or {}).get(name) or {"metadata": {}, "spec": {}}
@@ -114,7 +108,3 @@ def _is_bound(claim: Object) -> bool:
     """A claim may name a volume that is not, or no longer, for it (``isPVCFullyBound``)."""
     annotations = claim["metadata"].get("annotations") or {}
     return _BIND_COMPLETED in annotations or (claim.get("status") or {}).get("phase") == "Bound"
-
-
-def _ephemeral(pod: WantedPod) -> bool:
-    return any("ephemeral" in volume for volume in pod.spec.get("volumes") or ())

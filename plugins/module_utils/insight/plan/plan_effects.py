@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...accelerators.catalog import whole_devices
@@ -16,11 +15,9 @@ from ...cluster.related import is_unfinished, own_pods
 from ...cluster.status import is_paused, pods_wanted, status_of
 from ...engine.changes import resource_result
 from ...engine.plan import WORKLOAD_KINDS, Action, Plan, Step
-from ...jobs.interruption import interruption
+from ...kube.resources import Object
 from ..directory.directory_plan import PlannedManifest
 from ..fit.fit import AFTER_PREEMPTION, AFTER_QUOTA, NOW, UNKNOWN
-
-Object = Mapping[str, Any]
 
 # What these have in memory is gone with their pods. A service has none, and its pods are replaced one after the other.
 _LOSE_WORK = ("training", "notebook")
@@ -130,16 +127,6 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
         placed=placed,
         unplaced=max(0, taken - sum(placed.values())),
     )
-
-
-def deletion_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -> PlanEffect:
-    """The same for a job that would be deleted, with the words of what that stops."""
-    pods = list(pods)
-    effect = plan_effect(manifest, pods, now)
-    step = _workload_step(manifest)
-    if step is None or not step.live or status_of(step.live) in _ENDED:
-        return effect
-    return replace(effect, stops=interruption(step.live, pods, datetime.fromtimestamp(now, timezone.utc)))
 
 
 def jobs_with_pods(manifests: Iterable[PlannedManifest]) -> list[JobId]:
