@@ -77,7 +77,7 @@ def _each(template: str, values: Iterable[Any], between: str = "") -> Markup:
     """The values, each in the template. A tuple fills several places."""
     filled = Markup(template)
     return Markup(between).join(
-        filled.format(*value) if type(value) is tuple else filled.format(value) for value in values
+        filled.format(*value) if isinstance(value, tuple) else filled.format(value) for value in values
     )
 
 

@@ -359,6 +359,6 @@ def _parse_fields(tokens: Iterator[str]) -> Iterator[tuple[str, bool, Check]]:
         if token == ")":
             return
         if token != ",":
-            following = next(tokens)
+            following = next(tokens, "")
             rest = tokens if following == "!" else chain([following], tokens)
             yield token, following == "!", _parse(rest)
