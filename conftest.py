@@ -7,6 +7,7 @@ At the end of a run, it lists the skipped tests by the reason for which they wer
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -74,5 +75,8 @@ def skipped_tests(reports: Sequence[Any]) -> Iterator[str]:
 
 
 link_collection()
+# A run in the background of a script ignores Ctrl-C, and so would the programs that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 if str(COLLECTIONS) not in sys.path:
     sys.path.insert(0, str(COLLECTIONS))
