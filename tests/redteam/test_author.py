@@ -97,6 +97,30 @@ def test_a_variable_of_a_survey_brings_no_policy(ansible: Ansible, api: Api, nam
     assert nothing_was_sent(api, namespace)
 
 
+def test_a_link_of_an_author_shows_no_file_of_the_controller(ansible: Ansible, api: Api, tmp_path: Path) -> None:
+    """An author commits links to a file of the controller, for a file, a directory or a plan: no line is shown."""
+    outside, checkout = tmp_path / "outside", tmp_path / "checkout"
+    outside.mkdir()
+    (checkout / "cluster").mkdir(parents=True)
+    (outside / "secret.yaml").write_text('password: hunter2-hunter2\nkeys: ["unclosed\n')
+    for link, target in (("cluster/job.yaml", "../../outside/secret.yaml"), ("dir", "../outside"),
+                         ("job.yaml", "../outside/secret.yaml"), ("plan.json", "../outside/secret.yaml")):  # fmt: skip
+        (checkout / link).symlink_to(target)
+    for book, answers in (
+        ("provision", {"gpuctl_dir": "cluster"}),
+        ("provision", {"gpuctl_dir": "dir/*.yaml"}),
+        ("provision", {"gpuctl_dir": "cluster", "gpuctl_plan": "plan.json"}),
+        ("provision", {"gpuctl_dir": "empty", "gpuctl_policies": ["job.yaml"]}),
+        ("submit", {"gpuctl_src": "job.yaml"}),
+        ("drift", {"gpuctl_dir": "dir"}),
+    ):
+        there = replace(ansible, directory=checkout)
+        run = there.run("ansible-playbook", f"runwhere.gpuctl.{book}", "-e", json.dumps(answers), "-v")
+        assert run.status != 0, answers
+        assert "hunter2" not in run.output, answers
+        assert "unclosed" not in run.output, answers
+
+
 def test_a_policy_holds_authors_to_its_roots(ansible: Ansible, api: Api, namespace: str, tmp_path: Path) -> None:
     """An author mounts what is outside of the administrator's roots, in any spelling: every one is refused."""
     policy = tmp_path / "policy.yaml"

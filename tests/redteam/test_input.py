@@ -231,7 +231,7 @@ def _sparse(path: Path) -> None:
 
 NO_FILES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a FIFO that nobody writes": (_fifo, "not a regular file"),
-    "/dev/zero": (_device, "not a regular file"),
+    "/dev/zero": (_device, "not a regular file|symbolic link out of the directory"),
     "a link to itself": (_loop, "not readable"),
     "a sparse file of a terabyte": (_sparse, "larger than 1024 KiB"),
 }
@@ -248,7 +248,7 @@ def test_a_file_that_is_none(
     create(folder / "job.yaml")
     run = measure(src=str(folder if as_directory else folder / "job.yaml"))
     run.is_bounded()
-    assert message in run.output
+    assert any(text in run.output for text in message.split("|"))
 
 
 def test_a_directory_that_contains_itself(measure: Callable[..., Measured], tmp_path: Path) -> None:

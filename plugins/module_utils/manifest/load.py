@@ -61,8 +61,16 @@ def load(
         for each in sources:
             secrets[each.origin] = secrets.get(each.origin, set()) | source_secrets(each.location.node)
         shown = [error.without(secrets.get(Origin(error.file, error.document or 0), ())) for error in errors]
-        raise ManifestErrors(shown, set().union(*secrets.values()))
+        raise _errors(shown, src, set().union(*secrets.values()))
     return [each.document for each in checked if each.document is not None]
+
+
+def _errors(errors: Sequence[ManifestError], paths: Sequence[str], secrets: Iterable[str] = ()) -> ManifestErrors:
+    if not paths:
+        return ManifestErrors(errors, secrets)
+    from .sources import without_text_behind_links
+
+    return ManifestErrors(without_text_behind_links(errors, paths), secrets)
 
 
 def _read_sources(found: Iterable[_Found], sources: list[SourceNode], budget: Budget) -> list[ManifestError]:
@@ -148,7 +156,7 @@ def load_policy(file: str | None = None, definition: Any = None) -> Policy:
         hint = "Put one manifest of kind policy into it, and nothing else"
         errors = [ManifestError(file or DEFINITION, "not a policy", hint)]
     if errors:
-        raise ManifestErrors(errors)
+        raise _errors(errors, [file] if file else [])
     return policies[0]
 
 

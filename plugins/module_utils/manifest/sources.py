@@ -6,9 +6,11 @@ from __future__ import annotations
 import glob
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
-from .problems import ManifestError
+from .problems import ManifestError, number_of
 from .yaml_text import MAX_BYTES
 
 _SUFFIXES = (".yaml", ".yml")
@@ -18,7 +20,8 @@ def read_files(paths: Iterable[str]) -> Iterator[tuple[str, str] | ManifestError
     """The path, as the user would write it, and text of each file, each file once, or why it cannot be read.
 
     A path is a file of any name, a directory (all *.yaml and *.yml below it, sorted, without hidden ones) or a glob
-    with *, ?, [] and **. A path without a file is an error.
+    with *, ?, [] and **. A path without a file is an error, and so is a link out of a directory that is searched: its
+    author need not be allowed to read what the controller may.
     """
     read: set[str] = set()
     for path in paths:
@@ -29,16 +32,60 @@ def read_files(paths: Iterable[str]) -> Iterator[tuple[str, str] | ManifestError
             continue
         if not files:
             yield _not_found(path)
+        directory = os.path.realpath(_searched(path))
         for file in files:
-            if os.path.realpath(file) not in read:
-                read.add(os.path.realpath(file))
+            real = os.path.realpath(file)
+            if file != path and not _is_within(real, directory):
+                hint = "Copy the file into it, or name the file itself"
+                yield ManifestError(file, "symbolic link out of the directory", hint, directory)
+            elif real not in read:
+                read.add(real)
                 text = _read(file)
                 yield text if isinstance(text, ManifestError) else (file, text)
 
 
+def without_text_behind_links(errors: Sequence[ManifestError], paths: Iterable[str]) -> list[ManifestError]:
+    """The errors, with only the number of those about the text of files that a link leads to from a named path.
+
+    A checkout can have such a link in place of the file or directory that the user names. It is one that leads out of
+    the working directory, or of the path's own directory if that is elsewhere.
+    """
+    hidden: dict[str, str] = {}
+    for path in paths:
+        named = os.path.abspath(_searched(path))
+        directory = os.getcwd() if _is_within(named, os.getcwd()) else os.path.dirname(named)
+        if not _is_within(os.path.realpath(named), os.path.realpath(directory)):
+            with suppress(OSError):  # Then nothing of it was read.
+                hidden.update(dict.fromkeys(_files(path), directory))
+    shown = [error for error in errors if error.document is None or error.file not in hidden]
+    count = Counter(error.file for error in errors if error.document is not None and error.file in hidden)
+    return shown + [
+        ManifestError(
+            file,
+            f"{number_of(number, 'error')}, not shown because a symbolic link leads to this file out of {hidden[file]}",
+            "To see them, name the file itself",
+        )
+        for file, number in count.items()
+    ]
+
+
+def _is_within(path: str, directory: str) -> bool:
+    return os.path.commonpath([path, directory]) == directory
+
+
+def _searched(path: str) -> str:
+    """What a path names: a file or directory; of a glob, the directory above its first pattern."""
+    while glob.has_magic(path) and not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path or os.curdir
+
+
+def _is_glob(path: str) -> bool:
+    return glob.has_magic(path) and not os.path.lexists(path)
+
+
 def _files(path: str) -> Iterator[str]:
-    is_glob = glob.has_magic(path) and not os.path.lexists(path)
-    for match in sorted(glob.glob(path, recursive=True)) if is_glob else [path]:
+    for match in sorted(glob.glob(path, recursive=True)) if _is_glob(path) else [path]:
         if os.path.isdir(match):
             yield from _files_below(match)
         elif os.path.lexists(match):

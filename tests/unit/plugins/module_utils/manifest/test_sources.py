@@ -141,6 +141,54 @@ def test_a_broken_link_is_reported() -> None:
     assert errors_of(["broken.yaml"]) == ["broken.yaml: not readable: no such file or directory."]
 
 
+SECRET = 'kind: training\npassword: hunter2-hunter2\njob: {name: "unclosed\n'
+
+
+@pytest.fixture
+def secret(tree: Path) -> Path:
+    """A file outside of the working directory, which is `tree/jobs`."""
+    (tree / "secret.yaml").write_text(SECRET, encoding="utf-8")
+    os.chdir(tree / "jobs")
+    return tree / "secret.yaml"
+
+
+@pytest.mark.parametrize(
+    ("src", "link"),
+    [(".", "link.yaml"), ("../jobs", "more/link.yaml"), ("*.yaml", "link.yaml"), ("**/*.yaml", "more/link.yaml"),
+     ("m*", "more/link.yaml")],
+)  # fmt: skip
+def test_a_link_out_of_the_directory_is_refused(src: str, link: str, secret: Path) -> None:
+    Path(link).symlink_to(secret)
+    message = "\n".join(errors_of([src]))
+    assert f"link.yaml: symbolic link out of the directory: {secret.parent}/jobs. Copy the file into it" in message
+    assert "hunter2" not in message
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize(
+    ("link", "src"),
+    [("x.yaml", "x.yaml"), ("cluster", "cluster"), ("cluster", "cluster/*.yaml"), ("cluster", "cluster/secret.yaml")],
+)
+def test_errors_quote_no_file_behind_a_link_out_of_the_working_directory(
+    link: str, src: str, absolute: bool, secret: Path
+) -> None:
+    Path(link).symlink_to(secret if link.endswith("yaml") else secret.parent)
+    path = os.path.abspath(src) if absolute else src
+    file = {"cluster": "cluster/secret.yaml"}.get(src, src.replace("*", "secret"))
+    found = [each for each in errors_of([path]) if "secret.yaml" in each or "x.yaml" in each]
+    assert found == [
+        f"{os.path.abspath(file) if absolute else file}: 1 error, not shown because a symbolic link leads to this file "
+        f"out of {secret.parent}/jobs. To see them, name the file itself."
+    ]
+
+
+def test_a_link_that_is_named_is_followed(secret: Path) -> None:
+    secret.write_text(job("linked"), encoding="utf-8")
+    Path("x.yaml").symlink_to(secret)
+    (document,) = load(["x.yaml"])
+    assert document.origin.file == "x.yaml"
+
+
 @pytest.mark.usefixtures("tree")
 def test_errors_of_several_files_are_counted_and_sorted() -> None:
     Path("z.yaml").write_text("kind: cake\n", encoding="utf-8")
