@@ -70,6 +70,11 @@ options:
     description: Whether to return the Kubernetes object of each workload, without C(managedFields).
     type: bool
     default: false
+  unmanaged:
+    description: Whether to return RV(unmanaged). Filters other than O(namespaces) do not apply to it.
+    type: bool
+    default: false
+    version_added: 1.1.0
   show_token:
     description:
       - Whether to add the Jupyter token of a notebook to its RV(results[].access_urls).
@@ -341,6 +346,15 @@ pods:
     age:
       description: Time since creation.
       type: str
+unmanaged:
+  description:
+    - The Deployments, StatefulSets and Jobs of Kubernetes that are no jobs of this collection, with C(kind), C(namespace), C(name) and
+      C(status), without those in namespaces of the system.
+  returned: with O(unmanaged=true)
+  type: list
+  elements: dict
+  version_added: 1.1.0
+  sample: [{kind: Deployment, namespace: team-a, name: web, status: Running}]
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module

@@ -18,7 +18,7 @@ from .ansible import Ansible, Run, TaskResult
 from .api import Api, eventually
 from .manifests import training
 from .namespaces import remove_namespaces
-from .recorder import Recorder
+from .recorder import Recorder, Request
 
 PASSWORD = "pw-5d0f31c9aa"
 REGISTRY = {"registry": "registry.example.com", "registry_username": "robot"}
@@ -193,6 +193,69 @@ def test_the_jobs_of_a_colleague_are_paused_on_request(direct: Ansible, api: Api
     assert done.status == 0, done.output
     assert api.get("job", "train", colleague.name)["spec"]["suspend"] is True
     assert not api.get("job", "others", colleague.name)["spec"].get("suspend")
+
+
+def test_a_job_submitted_while_access_is_revoked_is_found(
+    ansible: Ansible, direct: Ansible, api: Api, recorder: Recorder, colleague: Colleague, tmp_path: Path
+):
+    """The account submits a job at the last moment at which it can: it is paused with the others."""
+    assert run(direct, "onboard", **colleague.variables()).status == 0
+    (tmp_path / "own").mkdir()
+    own = Ansible(tmp_path / "own", {"K8S_AUTH_KUBECONFIG": str(colleague.file)})
+    assert own.job(definition=training(), namespace=colleague.name).changed
+    late: list[TaskResult] = []
+
+    def submit(request: Request) -> None:
+        if request.method == "DELETE" and not late:
+            late.append(own.job(definition=training("late"), namespace=colleague.name))
+
+    recorder.before = submit
+    done = run(ansible, "offboard", **colleague.variables(stop_jobs=True))
+    assert done.status == 0, done.output
+    assert late
+    assert late[0].changed
+    for name in ("train", "late"):
+        assert api.get("job", name, colleague.name)["spec"]["suspend"] is True
+
+
+def test_workloads_past_the_collection_are_named(direct: Ansible, api: Api, colleague: Colleague):
+    assert run(direct, "onboard", **colleague.variables()).status == 0
+    labels = {"app": "mine"}
+    container = {"name": "a", "image": "registry.example.com/a:1"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": labels}, "template": pod}
+    api.create("deployment", {"metadata": {"name": "web"}, "spec": spec}, colleague.name)
+    disguised = {"runwhere.ai/job-type": "compute"}
+    api.create("deployment", {"metadata": {"name": "like-a-job", "labels": disguised}, "spec": spec}, colleague.name)
+    left = run(direct, "offboard", **colleague.variables())
+    assert left.status == 0, left.output
+    said = " ".join(left.output.split())
+    assert f"Not known whose, in namespace {colleague.name}: Deployment web, job like-a-job." in said
+    assert "leaves them as they are" in said
+
+
+@pytest.mark.parametrize("playbook", ["onboard", "offboard"])
+def test_a_failure_half_way_says_what_is_done_and_what_is_left(
+    playbook: str, direct: Ansible, api: Api, colleague: Colleague
+):
+    if playbook == "offboard":
+        assert run(direct, "onboard", **colleague.variables()).status == 0
+    colleague.file.write_text("not a kubeconfig of the module\n")
+    more = {"delete_data": True} if playbook == "offboard" else {"gpu": 2}
+    done = run(direct, playbook, **colleague.variables(**more))
+    assert done.status != 0
+    said = " ".join(done.output.split())
+    assert "was not written by this module" in said
+    left = {
+        "onboard": "Left: write the kubeconfig.",
+        "offboard": "Left: delete the kubeconfig, find the jobs of the account, delete the data.",
+    }
+    assert f"{playbook.title()}ing incomplete. The table above lists what was done. {left[playbook]}" in said
+    account = api.get("serviceaccount", colleague.name, "gpuctl-system")
+    assert bool(account) is (playbook == "onboard")
+    colleague.file.unlink()
+    again = run(direct, playbook, **colleague.variables(**more))
+    assert again.status == 0, again.output
 
 
 @pytest.mark.parametrize(("kind", "name"), [("user", "alice@example.com"), ("group", "/ml/team-a")])

@@ -21,7 +21,7 @@ from ...jobs.job_options import JOB_KINDS
 from ...kube.errors import ApiError, KubeError, if_allowed
 from ...kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
 from ...kube.shapes import OddObject
-from ...labels import APP, JOB_TYPE, POOL, SWEEP, job_name_of, service_name
+from ...labels import APP, JOB_TYPE, POOL, SWEEP, job_name_of, owner_of_reserved, service_name
 from ...namespaces import (
     NamespaceOptions,
     NamespacesNeeded,
@@ -62,6 +62,7 @@ class JobInfoOptions(NamespaceOptions, PrometheusOptions):
     details: bool = option("bool", default=False)
     full: bool = option("bool", default=False)
     show_token: bool = option("bool", default=False)
+    unmanaged: bool = option("bool", default=False)
     must_exist: bool = option("bool", default=False)
 
 
@@ -153,7 +154,12 @@ def _read(task: InfoTask) -> dict[str, Any]:
         results += [odd_job_row(odd) for odd in _odd(task, *WORKLOADS)]
     pods_of_jobs = [pod for job in workloads for pod in rows[job]]
     pods_of_jobs += [odd_pod_row(odd) for odd in _odd(task, POD)]
-    return {"changed": False, "results": results, **({"pods": pods_of_jobs} if task.options.pods else {})}
+    return {
+        "changed": False,
+        "results": results,
+        **({"pods": pods_of_jobs} if task.options.pods else {}),
+        **({"unmanaged": _unmanaged(task)} if task.options.unmanaged else {}),
+    }
 
 
 MODULE = ModuleSpec(JobInfoOptions, run)
@@ -174,6 +180,18 @@ def _workloads(task: InfoTask) -> Objects:
         if error.is_forbidden and not task.options.namespaces:
             raise NamespacesNeeded.after(error) from None
         raise
+
+
+def _unmanaged(task: InfoTask) -> Objects:
+    """The workloads that are no jobs, which an account can create past the collection; none of the system's."""
+
+    def slim(obj: Object) -> Object:
+        metadata = obj["metadata"]
+        place = {"namespace": metadata["namespace"], "name": metadata["name"]}
+        return {"kind": obj["kind"], **place, "status": status_of(obj)}
+
+    found = [row for resource in WORKLOADS for row in _list(task, resource, slim, labels=f"!{JOB_TYPE}")]
+    return [row for row in found if owner_of_reserved(row["namespace"]) is None]
 
 
 def _use(task: InfoTask) -> PodUse | None:
