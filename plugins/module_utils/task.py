@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from .accelerators.current import use_catalog
 from .kube.client import Client, cached_client, discard_client
 from .kube.connection_options import connection_argument_spec, connection_secrets, shown_params
-from .kube.errors import KubeError
+from .kube.errors import KubeError, as_sentence
 from .labels import ACCELERATORS_FILE
 from .libraries import missing_library
 from .manifest.problems import ManifestErrors, MissingLibrary
@@ -195,7 +195,8 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
         task.definition_secrets |= problem.secrets
         return _failure(str(problem))
     except KubeError as problem:
-        return _failure(str(problem))
+        unchanged = problem.asks_to_wait and not task.client().has_written
+        return _failure(f"{as_sentence(problem)} Nothing was changed." if unchanged else str(problem))
     except Exception as problem:  # A result, not a traceback on stderr: its text may quote a secret.
         return _failure(
             _shown(f"This is a bug in runwhere.gpuctl; please report it: {type(problem).__name__}: {problem}", task),

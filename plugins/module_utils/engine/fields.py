@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..kube.shapes import OddObject, UnreadableObject
 from ..quantity import QuantityError, parse, stored
 from .paths import (
     ABSENT,
@@ -42,8 +43,23 @@ def owned_fields(live: Mapping[str, Any], manager: str) -> dict[str, Any]:
     for entry in live.get("metadata", {}).get("managedFields") or ():
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
             fields: dict[str, Any] = entry.get("fieldsV1") or {}
+            if not _is_tree(fields):
+                metadata, problem = live["metadata"], f"metadata.managedFields: malformed entry of {manager}"
+                raise UnreadableObject(
+                    OddObject(live["kind"], metadata.get("namespace"), str(metadata["name"]), problem)
+                )
             return fields
     return {}
+
+
+def _is_tree(fields: Any) -> bool:
+    try:
+        return isinstance(fields, dict) and all(
+            _is_tree(below) and (step[:2] != "k:" or isinstance(key_of_entry(step), dict))
+            for step, below in fields.items()
+        )
+    except ValueError:
+        return False
 
 
 def applied_by(manager: str, live: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +116,8 @@ def _merge_keys(field: str | Key, item: Any) -> tuple[str, ...]:
     return _MERGE_KEYS.get(field, ())
 
 
-def _key(keys: tuple[str, ...], item: Mapping[str, Any]) -> Key:
+def _key(keys: tuple[str, ...], item: Any) -> Key:
+    item = item if isinstance(item, dict) else {}
     return tuple((name, item.get(name, KEY_DEFAULTS.get(name))) for name in keys)
 
 

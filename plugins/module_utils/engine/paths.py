@@ -89,5 +89,7 @@ def list_entry(value: Any, wanted: Mapping[str, Any]) -> Any:
     return next((item for item in value if has_keys(item, wanted)), ABSENT) if isinstance(value, list) else ABSENT
 
 
-def has_keys(item: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
-    return all(item.get(name, KEY_DEFAULTS.get(name)) == expected for name, expected in keys.items())
+def has_keys(item: Any, keys: Mapping[str, Any]) -> bool:
+    return isinstance(item, dict) and all(
+        item.get(name, KEY_DEFAULTS.get(name)) == expected for name, expected in keys.items()
+    )

@@ -9,6 +9,7 @@ from ..cluster.endpoints import SecretKey
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import SECRET
+from ..kube.shapes import UnreadableObject
 
 
 def secret_value(client: Client, namespace: str, place: SecretKey) -> tuple[str | None, str]:
@@ -16,12 +17,12 @@ def secret_value(client: Client, namespace: str, place: SecretKey) -> tuple[str 
     where = f"key {place.key} of Secret {place.name}"
     try:
         secret = client.get(SECRET, namespace, place.name)
+    except UnreadableObject:
+        return None, f"Secret {place.name} cannot be read"
     except ApiError as error:
         if error.is_forbidden:
             return None, f"reading {where} is forbidden"
         raise
-    if secret is not None and not client.is_readable(SECRET, secret):
-        return None, f"Secret {place.name} cannot be read"
     data = (secret or {}).get("data") or {}
     if place.key not in data:
         return None, f"{where} not found"

@@ -222,6 +222,9 @@ def is_object(value: Any) -> bool:
 def _is_group(value: Any) -> bool:
     preferred = value.get("preferredVersion") if isinstance(value, dict) else None
     version = preferred.get("groupVersion") if isinstance(preferred, dict) else None
+    served = value.get("versions") if isinstance(value, dict) else None
+    if not _all_are(lambda one: isinstance(one, dict) and isinstance(one.get("groupVersion"), str), served):
+        return False
     return isinstance(version, str) and version.startswith(f"{value.get('name')}/")
 
 

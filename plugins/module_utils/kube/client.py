@@ -31,7 +31,7 @@ from .resources import (
     Resource,
     resource_of,
 )
-from .shapes import OddObject, oddity
+from .shapes import OddObject, UnreadableObject, oddity
 from .transport import APPLY_PATCH, CHUNK_SIZE, JSON, Transport
 
 if TYPE_CHECKING:
@@ -74,6 +74,11 @@ class Client:
     def abort(self) -> None:
         """Send no more requests, from any thread."""
         self._transport.abort()
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the task has sent a write, successful or not."""
+        return self._transport.has_written
 
     def begin_task(self) -> None:
         """Start counting ``request_timeout`` again: it is the time for all unanswered requests of a task."""
@@ -161,6 +166,15 @@ class Client:
             self.odd_objects[odd[:3]] = odd
         return odd is None
 
+    def _readable(
+        self, resource: Resource, obj: dict[str, Any], *, metadata_only: bool = False, written: bool = False
+    ) -> dict[str, Any]:
+        if odd := oddity(resource, obj, metadata_only=metadata_only, may_lack=True):
+            problem = UnreadableObject(odd)
+            problem.may_be_written = written
+            raise problem
+        return obj
+
     def leave_out(self, obj: Mapping[str, Any], key: str) -> None:
         """Keep in mind that an entry of a ConfigMap's data is malformed; the task warns of it by name."""
         metadata = obj["metadata"]
@@ -233,15 +247,14 @@ class Client:
     def metric_of_pods(self, api_version: str, namespace: str, metric: str, labels: str) -> list[dict[str, Any]]:
         """The values of a custom metric, of the pods that have these labels."""
         path = f"/apis/{api_version}/namespaces/{namespace}/pods/*/{metric}"
-        return list(
-            self._transport.request("GET", path, Expected("MetricValueList"), {"labelSelector": labels})["items"]
-        )
+        query = {"labelSelector": labels}
+        return list(self._transport.request("GET", path, Expected("MetricValueList"), query)["items"] or ())
 
     def external_metric(self, api_version: str, namespace: str, metric: str, labels: str) -> list[dict[str, Any]]:
         """The values of an external metric that has these labels."""
         path = f"/apis/{api_version}/namespaces/{namespace}/{metric}"
         query = {"labelSelector": labels}
-        return list(self._transport.request("GET", path, Expected("ExternalMetricValueList"), query)["items"])
+        return list(self._transport.request("GET", path, Expected("ExternalMetricValueList"), query)["items"] or ())
 
     def group_versions(self) -> frozenset[str]:
         """All API groups of the server, in all their versions."""
@@ -304,14 +317,19 @@ class Client:
             proxied, read, query, as_form=as_form, headers=headers, read_timeout=read_timeout
         )
 
-    def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any] | None:
-        """One object, or None."""
+    def get(
+        self, resource: Resource, namespace: str | None, name: str, *, leaves_out: bool = False
+    ) -> dict[str, Any] | None:
+        """One object, or None. One that is not like its kind raises UnreadableObject, or is left out as in a list."""
         try:
-            return self._transport.request("GET", resource.path(namespace, name), Expected(resource.kind, name))
+            found = self._transport.request("GET", resource.path(namespace, name), Expected(resource.kind, name))
         except ApiError as error:
             if error.status == 404 and error.reason == "NotFound":
                 return None
             raise
+        if leaves_out:
+            return found if self.is_readable(resource, found) else None
+        return self._readable(resource, found)
 
     def read_log(
         self, namespace: str, pod: str, query: Mapping[str, str], consume: Callable[[Iterator[bytes]], T]
@@ -367,11 +385,13 @@ class Client:
         """
         query = {**_write_query(dry_run), "fieldManager": manager, "force": "true" if force else "false"}
         name = obj["metadata"]["name"]
-        path = resource_of(obj).path(obj["metadata"].get("namespace"), name)
+        resource = resource_of(obj)
+        path = resource.path(obj["metadata"].get("namespace"), name)
         expected = Expected(obj["kind"], name)
-        return self._transport.request(
+        answer = self._transport.request(
             "PATCH", path, expected, query, obj, content_type=APPLY_PATCH, on_warning=on_warning
         )
+        return self._readable(resource, answer, written=not dry_run)
 
     def merge_patch(
         self,
@@ -393,9 +413,10 @@ class Client:
         path = resource.path(metadata.get("namespace"), metadata["name"])
         accept = _METADATA if metadata_only else JSON
         expected = Expected("PartialObjectMetadata" if metadata_only else resource.kind, metadata["name"])
-        return self._transport.request(
+        answer = self._transport.request(
             "PATCH", path, expected, _write_query(dry_run), body, content_type=_MERGE_PATCH, accept=accept
         )
+        return self._readable(resource, answer, metadata_only=metadata_only, written=not dry_run)
 
     def json_patch(
         self, resource: Resource, namespace: str | None, name: str, operations: list[dict[str, Any]]
@@ -406,9 +427,10 @@ class Client:
         """
         path = resource.path(namespace, name)
         expected = Expected(resource.kind, name)
-        return self._transport.request(
+        answer = self._transport.request(
             "PATCH", path, expected, _write_query(False), operations, content_type=_JSON_PATCH
         )
+        return self._readable(resource, answer, written=True)
 
     def create(self, obj: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any] | None:
         """The created object. None: one of that name exists, perhaps our own if the response to it was lost.
@@ -416,10 +438,12 @@ class Client:
         A dry run validates the object in either case: the API server validates and admits it before its storage looks
         for one of the same name (apiserver/pkg/registry/generic/registry/store.go, ``Store.create``).
         """
-        path = resource_of(obj).path(obj["metadata"].get("namespace"))
+        resource = resource_of(obj)
+        path = resource.path(obj["metadata"].get("namespace"))
         try:
             expected = Expected(obj["kind"], obj["metadata"]["name"])
-            return self._transport.request("POST", path, expected, _write_query(dry_run), obj)
+            answer = self._transport.request("POST", path, expected, _write_query(dry_run), obj)
+            return self._readable(resource, answer, written=not dry_run)
         except ApiError as error:
             if error.status == 409 and error.reason == "AlreadyExists":
                 return None

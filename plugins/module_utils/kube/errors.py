@@ -16,7 +16,8 @@ class KubeError(Exception):
 
     is_transient = False  # whether the same request may succeed later without any change
     may_be_written = False  # whether the failed request may have changed the cluster all the same
-    retry_after: float | None = None  # seconds, as the server asked for
+    retry_after: float | None = None  # seconds, as the server asked for, or as many of them as are waited
+    asks_to_wait = False  # the server, for longer than a task waits
 
 
 class ConnectionProblem(KubeError):
@@ -88,6 +89,12 @@ class ApiError(KubeError):
         self.message = _short_message(_text(body.get("message")), self.causes)
         remedy = _missing_permission(self.message) if self.is_forbidden else ""
         super().__init__(f"{self.message} (HTTP {status} to {method} {path}){remedy}")
+
+    def note_wait(self, seconds: float) -> None:
+        """Let the message say how long the server asks to wait."""
+        shown = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+        self.asks_to_wait = True
+        self.args = (f"{as_sentence(self)} The server asks to wait {shown}. Run the task again then",)
 
     @property
     def is_forbidden(self) -> bool:

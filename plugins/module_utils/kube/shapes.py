@@ -56,10 +56,13 @@ class UnreadableObject(KubeError):
         super().__init__(odd.sentence)
 
 
-def oddity(resource: Resource, obj: Any, *, metadata_only: bool = False) -> OddObject | None:
-    """Why an object of the kind cannot be read; None if it can. Removes its fields that are null."""
+def oddity(resource: Resource, obj: Any, *, metadata_only: bool = False, may_lack: bool = False) -> OddObject | None:
+    """Why an object of the kind cannot be read; None if it can. Removes its fields that are null.
+
+    ``may_lack``: only the types of the fields that it has are looked at.
+    """
     kind = "" if metadata_only else resource.kind
-    check = _shape_of(kind, resource.namespaced, dated=kind in _DATED)
+    check = _shape_of(kind, resource.namespaced, kind in _DATED, not may_lack)
     try:
         check(obj)
     except Unlike as problem:
@@ -260,7 +263,8 @@ Job = (spec! (template! template, suspend flag, parallelism number, completions 
 
 measured = (type text, resource metric, containerResource metric, pods metric, object metric, external metric)
 metric = (name text, metric (name text), target (), current ())
-HorizontalPodAutoscaler = (spec (minReplicas number, maxReplicas number, metrics [measured]),
+HorizontalPodAutoscaler = (
+    spec (scaleTargetRef (kind text, name text), minReplicas number, maxReplicas number, metrics [measured]),
     status (conditions conditions, currentMetrics [measured]))
 Service = (spec (type text, clusterIP text, ports [(port! number, nodePort number, name text)]),
     status (loadBalancer (ingress [(hostname text, ip text)])))
@@ -285,6 +289,10 @@ Namespace = (status (phase text, conditions conditions))
 PriorityClass = (value number, globalDefault flag, preemptionPolicy text)
 StorageClass = (provisioner text, volumeBindingMode text)
 RuntimeClass = (overhead (podFixed {quantity}), scheduling (nodeSelector {text}, tolerations [toleration]))
+subjects = [(kind! text, name! text, namespace text)]
+roleRef = (kind text, name! text)
+ClusterRoleBinding = (subjects subjects, roleRef roleRef)
+RoleBinding = (subjects subjects, roleRef roleRef)
 ClusterRole = (rules [(verbs [text], apiGroups [text], resources [text], resourceNames [text])])
 
 celSelectors = [(cel (expression text))]
@@ -317,13 +325,13 @@ _METADATA = """resourceVersion text, generation number, deletionTimestamp time, 
 
 
 @lru_cache(maxsize=128)
-def _shape_of(kind: str, namespaced: bool, dated: bool = False) -> Check:
-    """The check of an object. ``dated``: its age and identity must be there."""
+def _shape_of(kind: str, namespaced: bool, dated: bool, complete: bool) -> Check:
+    """The check of an object. ``dated``: its age and identity must be there; ``complete``: what must be there must."""
     namespace = "namespace! text," if namespaced else ""
     needed = "!" if dated else ""
     identity = f"name! text, {namespace} uid{needed} text, creationTimestamp{needed} time"
     below = _definitions().get(kind, "()").strip()[1:-1]
-    return _parsed(f"(metadata! ({identity}, {_METADATA}), {below})")
+    return _parsed(f"(metadata! ({identity}, {_METADATA}), {below})", complete)
 
 
 @lru_cache(maxsize=1)
@@ -332,28 +340,28 @@ def _definitions() -> dict[str, str]:
 
 
 @lru_cache(maxsize=128)
-def _named(name: str) -> Check:
-    return _PRIMITIVES.get(name) or _parsed(_definitions()[name])
+def _named(name: str, complete: bool) -> Check:
+    return _PRIMITIVES.get(name) or _parsed(_definitions()[name], complete)
 
 
-def _parsed(text: str) -> Check:
+def _parsed(text: str, complete: bool) -> Check:
     """The check that a type in the notation of ``_TYPES`` stands for."""
-    return _parse(iter(re.findall(r"\w+|\S", text)))
+    return _parse(iter(re.findall(r"\w+|\S", text)), complete)
 
 
-def _parse(tokens: Iterator[str]) -> Check:
+def _parse(tokens: Iterator[str], complete: bool) -> Check:
     token = next(tokens)
     if token == "(":
-        return _fields(_parse_fields(tokens))
+        return _fields(_parse_fields(tokens, complete))
     if token not in "[{":
-        return _named(token)
-    inner, after = _parse(tokens), next(tokens)
+        return _named(token, complete)
+    inner, after = _parse(tokens, complete), next(tokens)
     if after == "+":
         next(tokens)
-    return _values(inner) if token == "{" else _each(inner, least=int(after == "+"))
+    return _values(inner) if token == "{" else _each(inner, least=int(after == "+" and complete))
 
 
-def _parse_fields(tokens: Iterator[str]) -> Iterator[tuple[str, bool, Check]]:
+def _parse_fields(tokens: Iterator[str], complete: bool) -> Iterator[tuple[str, bool, Check]]:
     """Up to the closing bracket."""
     for token in tokens:
         if token == ")":
@@ -361,4 +369,4 @@ def _parse_fields(tokens: Iterator[str]) -> Iterator[tuple[str, bool, Check]]:
         if token != ",":
             following = next(tokens, "")
             rest = tokens if following == "!" else chain([following], tokens)
-            yield token, following == "!", _parse(rest)
+            yield token, following == "!" and complete, _parse(rest, complete)

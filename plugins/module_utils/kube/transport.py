@@ -73,6 +73,7 @@ class Transport:
         self._large_answers = Lock()
         self._group_versions: frozenset[str] | None = None  # read when an answer leaves it open what the server serves
         self._aborted = False
+        self.has_written = False  # or tried to, since the task began
         self._secrets: set[str] = set()
         self._secret_forms: set[str] = set()
         self._report_secrets: Callable[[set[str]], object] = set
@@ -84,6 +85,7 @@ class Transport:
     def begin_task(self) -> None:
         """Give the next task the whole ``request_timeout`` again."""
         self._outages.reset()
+        self.has_written = False
 
     def report_secrets(self, report: Callable[[set[str]], object]) -> None:
         """Call ``report`` with the credentials sent so far, and with each new one, such as a renewed token."""
@@ -184,6 +186,7 @@ class Transport:
         payload = body if body is None or isinstance(body, bytes) else _encoded(body)
         only_reads = method == "GET" or isinstance(body, bytes)
         writes = not only_reads and not (query or {}).get("dryRun") and not sent.get("dryRun")
+        self.has_written |= writes and not path.endswith("reviews")  # Those only ask.
         # An apply that names a version would fail again.
         repeats_conflict = content_type == APPLY_PATCH and "resourceVersion" not in sent.get("metadata", {})
         all_headers = self._headers(accept, content_type if payload else None, headers or {})
@@ -328,7 +331,10 @@ class Transport:
             status = {"message": described(response, self.masked)}
         if status is not None:
             error = ApiError(method, path, response.status, redact_messages(status, secrets | self._secret_forms))
-            error.retry_after = _retry_after(response)
+            if (asked := _retry_after(response)) is not None:
+                error.retry_after = min(asked, _LONGEST_HOLD)
+                if asked > _LONGEST_HOLD:
+                    error.note_wait(asked)
             return error
         if response.status == 404 and response.body == _GO_NOT_FOUND and not self._is_served(path):
             found = f"API not served by this cluster: {'/'.join(path.split('/')[2:4])}"
@@ -477,7 +483,7 @@ def _is_outage(problem: KubeError) -> bool:
 
 def _retry_after(response: Answer) -> float | None:
     text = response.headers.get("Retry-After") or ""
-    return min(float(text), _LONGEST_HOLD) if text.isdecimal() else None
+    return min(float(text), 1e9) if text.isdecimal() else None
 
 
 def _delay(attempt: int) -> float:

@@ -113,10 +113,11 @@ class PlannedClient(Client):
         new = (slim(obj) for obj in created if obj is not None and selector_matches(labels, obj))
         return [*(each for part in found for each in part), *new]
 
-    def get(self, resource: Resource, namespace: str | None, name: str) -> Object | None:
-        live = (
-            self._get_by_list(resource, namespace, name) if self.reads_only else super().get(resource, namespace, name)
-        )
+    def get(self, resource: Resource, namespace: str | None, name: str, *, leaves_out: bool = False) -> Object | None:
+        if self.reads_only:
+            live = self._get_by_list(resource, namespace, name)
+        else:
+            live = super().get(resource, namespace, name, leaves_out=leaves_out)
         return after_steps(self._planned.get((resource.kind, namespace or "", name), ()), live)
 
     def _get_by_list(self, resource: Resource, namespace: str | None, name: str) -> Object | None:

@@ -24,8 +24,7 @@ def new_config_map(name: str, namespace: str, data: Mapping[str, str | None], **
 
 def read_config_map(client: Client, namespace: str, name: str) -> dict[str, Any] | None:
     """None if there is none, or none that is like one."""
-    found = client.get(CONFIG_MAP, namespace, name)
-    return found if found and client.is_readable(CONFIG_MAP, found) else None
+    return client.get(CONFIG_MAP, namespace, name, leaves_out=True)
 
 
 def read_object(text: Any, longest: int) -> dict[str, Any]:
