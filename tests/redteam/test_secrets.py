@@ -19,6 +19,7 @@ import yaml
 from integration.ansible import Ansible, Run
 from integration.api import Api
 from integration.manifests import compute, training
+from integration.recorder import Recorder
 
 TOKEN = 'K"9/x+y&z%1_t0k3n-5d77e1'
 PASSWORD = "p4ss/w+rd-1b88c2"
@@ -355,6 +356,37 @@ def test_variables_marked_as_secret(cluster: Ansible, api: Api, namespace: str) 
     template["metadata"].pop("annotations")  # of the restart
     assert template == {**before["spec"]["template"], "metadata": template["metadata"]}
     assert "secret" not in json.dumps(template["spec"]["containers"][0]["env"])
+
+
+def test_values_of_secrets_that_a_job_prints(
+    ansible: Ansible, api: Api, namespace: str, recorder: Recorder, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """A job prints what it has from Secrets: masked for those who may read these, and otherwise as the guide says."""
+    token, line = "hub-5d0f31c9aa", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC"
+    data = {"token": token, "pin": "4711", "key": f"-----BEGIN KEY-----\n{line}\n-----END KEY-----\n"}
+    encoded = {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
+    api.create("secret", {"metadata": {"name": "gpuctl-tokens"}, "data": encoded}, namespace)
+    references = {name: {"secretKeyRef": {"name": "gpuctl-tokens", "key": name}} for name in encoded}
+    env = [{"name": name.upper(), "valueFrom": reference} for name, reference in references.items()]
+    prints = {"command": ["sh", "-c", "printenv TOKEN; printenv PIN; printenv KEY; false"], "env": env}
+    plain = {"command": ["sh", "-c", "echo plain; false"], "env": {"A": "b"}}
+    options = {"namespace": namespace, "wait": True, "wait_for": "complete", "wait_timeout": 8}
+    failed = ansible.job(definition=training("prints", environment=prints), **options)
+    assert failed.failed
+    assert "4711" in failed.message, "the end of the log is in the message"
+    assert_hidden(failed.screen + json.dumps(failed.result), token, line)
+    ansible.job(definition=training("plain", environment=plain), **options)
+    for name, reads in (("prints", 1), ("plain", 0)):
+        recorder.clear()
+        saved = ansible.module("gpuctl_job_log", name=name, namespace=namespace, dest=str(tmp_path / name))
+        assert not saved.failed, saved.message
+        assert_hidden(saved.screen + json.dumps(saved.result) + (tmp_path / name).read_text(), token, line)
+        assert sum("/secrets/" in one.path for one in recorder.requests) == reads
+    assert "********\n4711\n" in (tmp_path / "prints").read_text()
+
+    request.getfixturevalue("submitter")
+    shown = ansible.module("gpuctl_job_log", name="prints", namespace=namespace)
+    assert token in json.dumps(shown.result), "the level submit may not read Secrets"
 
 
 def test_words_of_one_tenant_in_the_results_of_others(cluster: Ansible, namespace: str) -> None:

@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from ..cluster.read_jobs import JobId
 from ..cluster.read_reasons import by_time, reasons_of
+from ..cluster.secret_references import log_secrets
 from ..cluster.status import STUCK, status_of
 from ..kube.client import Client
 from ..kube.errors import KubeError
-from ..logs.log_lines import View, last_lines, split_log
+from ..logs.log_lines import Excerpt, View, last_lines, split_log
 from ..logs.log_query import log_query
-from ..redaction import live_secret_values
 from ..task import Task
 from .goals import DELETED, Goal, WaitResult, WaitTarget
 from .loop import JobStatus, Wait
@@ -90,9 +90,8 @@ def _logs(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobI
     ]
     ended.sort(key=lambda each: each[1].fatal is None)
     for job, status, (pod, container) in ended[:_LOG_REQUESTS]:
-        secrets = task.masked | live_secret_values(status.workload or {})
         is_running = is_container_running(status.pods, pod, container)
-        lines = end_of_log(task, job[0], pod, container, secrets, previous=is_running)
+        lines = end_of_log(task, status.workload or {}, job[0], pod, container, previous=is_running)
         if lines:
             found[job] = lines
         if len(found) == _LOGS:
@@ -107,16 +106,16 @@ def is_container_running(pods: Sequence[Mapping[str, Any]], pod: str, container:
 
 
 def end_of_log(
-    task: Task[Any], namespace: str, pod: str, container: str, secrets: set[str], *, previous: bool
+    task: Task[Any], workload: Mapping[str, Any], namespace: str, pod: str, container: str, *, previous: bool
 ) -> list[str]:
-    """The last lines of a container, with secrets masked; none where they cannot be read."""
-    query = log_query(container, tail=_LOG_LINES, since=None, previous=previous)
-    view = View(max_line=_LOG_BYTES, secrets=secrets)
+    """The last lines of a container of a workload, with its secrets masked; none where they cannot be read."""
+    client, query = task.client(), log_query(container, tail=_LOG_LINES, since=None, previous=previous)
     try:
-        return (
-            task.client()
-            .read_log(namespace, pod, query, lambda pieces: last_lines(split_log(pieces, view), _LOG_LINES, _LOG_BYTES))
-            .lines
-        )
+        view = View(max_line=_LOG_BYTES, secrets=task.masked | log_secrets(client, workload))
+
+        def last(pieces: Iterator[bytes]) -> Excerpt:
+            return last_lines(split_log(pieces, view), _LOG_LINES, _LOG_BYTES)
+
+        return client.read_log(namespace, pod, query, last).lines
     except KubeError:  # The pod is gone, or reading logs is forbidden: the reason has to do.
         return []

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from ...cluster.lookup import pods_of_job_or_pod, sweep_text
 from ...cluster.pod_status import pod_status
 from ...cluster.read_jobs import ByJob, JobId, read_pods
+from ...cluster.secret_references import referenced_secret_values
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
 from ...kube.errors import ApiError, cut, if_allowed
@@ -209,7 +210,8 @@ def pod_secrets(client: Client, job: tuple[str, str], pods: Sequence[Mapping[str
     def of_pods(marks: Mapping[str, Any]) -> set[str]:
         return {text for pod in pods for text in live_secret_values({"metadata": marks, "spec": {"template": pod}})}
 
-    known = of_pods({})
+    referenced = referenced_secret_values(client, job[0], (pod["spec"] for pod in pods))
+    known = of_pods({}) | referenced
     containers = [container for pod in pods for container in pod["spec"]["containers"]]
     values = {each.get("value") or "" for container in containers for each in container.get("env") or ()}
     owners = {owner["kind"] for pod in pods for owner in pod["metadata"].get("ownerReferences") or ()}

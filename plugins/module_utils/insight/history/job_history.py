@@ -7,7 +7,7 @@ passes while nobody looks, are only known to a history that is written regularly
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -34,18 +34,15 @@ from ...jobs.runs.run_store import outdated_keys, prune, set_limits, write_histo
 from ...kube.client import Client
 from ...kube.errors import KubeError, as_sentence
 from ...labels import HISTORY, MAIN_CONTAINER
-from ...logs.log_lines import View, last_lines, split_log
-from ...logs.log_query import log_query
 from ...manifest.problems import number_of
 from ...namespaces import NamespaceOptions, listed_namespaces
 from ...options import option
-from ...redaction import live_secret_values
 from ...task import ModuleSpec, Task, TaskFailed
+from ...wait.job_wait import end_of_log
 from .past_runs import KnownRuns, read_known_runs
 
 Object = Mapping[str, Any]
 
-_LOG_LINES, _LOG_BYTES = 20, 16_384
 _LOGS = 50  # of one task; the next one reads others
 
 
@@ -173,7 +170,8 @@ def _logs(task: HistoryTask, known: KnownRuns, namespace: str, runs: Mapping[str
         if len(found) >= most or end is None or end.result != "Failed" or (uid in runs and runs[uid].log):
             continue
         pod = _failed_pod(known.pods_of(workload))
-        lines = _end_of_log(task, workload, pod) if pod else []
+        name = pod["metadata"]["name"] if pod else ""
+        lines = end_of_log(task, workload, namespace, name, MAIN_CONTAINER, previous=False) if pod else []
         if lines:
             found.append(log_keys(uid, lines))
     return found
@@ -183,25 +181,6 @@ def _failed_pod(pods: Iterable[Object]) -> Object | None:
     """The pod that failed last."""
     failed = [pod for pod in pods if pod.get("status", {}).get("phase") == "Failed"]
     return max(failed, key=lambda pod: hold_of(pod).end or 0.0, default=None)
-
-
-def _end_of_log(task: HistoryTask, workload: Object, pod: Object) -> Sequence[str]:
-    view = View(max_line=_LOG_BYTES, secrets=task.masked | live_secret_values(workload))
-    query = log_query(MAIN_CONTAINER, tail=_LOG_LINES, since=None, previous=False)
-    metadata = pod["metadata"]
-    try:
-        return (
-            task.client()
-            .read_log(
-                metadata["namespace"],
-                metadata["name"],
-                query,
-                lambda pieces: last_lines(split_log(pieces, view), _LOG_LINES, _LOG_BYTES),
-            )
-            .lines
-        )
-    except KubeError:  # The pod is gone, or its log may not be read.
-        return []
 
 
 def _write(
