@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -364,11 +365,55 @@ def test_a_terminating_namespace_is_created_again(ansible: Ansible, api: Api, qu
 
     timed_out = run(ansible, definition=declared, wait_timeout=1)
     assert timed_out.failed
-    assert "still terminating" in timed_out.message
+    assert f"still terminating after 1 s: Namespace {users[0]} (" in timed_out.message
+    assert "example.com/hold in 1 resource instances." in timed_out.message, "what keeps the namespace"
     api.patch("configmap", "held", {"metadata": {"finalizers": None}}, users[0])
     assert run(ansible, definition=declared, wait_timeout=90).changed
     assert api.get("namespace", users[0])["metadata"]["uid"] != uid
     assert hard(api, quota, users[0]) == {"pods": "4"}
+
+
+def test_a_wait_for_a_deletion_is_for_what_was_deleted_before_too(
+    ansible: Ansible, api: Api, quota: str, users: list[str]
+):
+    declared = manifest(quota, {users[0]: {"pods": 4}, users[1]: {"pods": 4}})
+    run(ansible, definition=declared)
+    api.create("configmap", {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}, users[0])
+    gone = {"state": "absent", "delete_namespaces": True}
+    assert run(ansible, definition=declared, **gone).changed
+    eventually(lambda: "hold" in str(api.get("namespace", users[0])["status"].get("conditions")))
+    for options in ({"definition": declared}, {"namespaces": users[:1]}):
+        waited = run(ansible, **options, **gone, wait=True, wait_timeout=1)
+        assert waited.failed, options
+        assert waited.message.startswith(f"namespace {users[0]} still terminating after 1 s. Remove what keeps it")
+        assert "example.com/hold in 1 resource instances." in waited.message
+        (row,) = (row for row in waited.result["results"] if row["namespace"] == users[0])
+        assert row["reason"].startswith(f"namespace {users[0]} is being deleted. ")
+    api.patch("configmap", "held", {"metadata": {"finalizers": None}}, users[0])
+    done = run(ansible, definition=declared, **gone, wait=True, wait_timeout=90)
+    assert not done.failed
+    assert not any(api.get("namespace", user) for user in users[:2])
+
+
+def test_a_namespace_that_cannot_end_is_named_by_other_modules(
+    ansible: Ansible, api: Api, kubeconfig: Path, quota: str, users: list[str]
+):
+    run(ansible, definition=manifest(quota, {users[0]: {"pods": 4}}))
+    api.create("configmap", {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}, users[0])
+    run(ansible, namespaces=users[:1], state="absent", delete_namespaces=True)
+    eventually(lambda: "hold" in str(api.get("namespace", users[0])["status"].get("conditions")))
+    rules = {"kind": "policy", "policy": {"name": quota}, "teams": {"a": {"namespaces": users[:1], "pools": ["p"]}}}
+    try:
+        direct = replace(ansible, environment={"K8S_AUTH_KUBECONFIG": str(kubeconfig), "COLUMNS": "400"})
+        policy = direct.module("gpuctl_policy", definition=rules, check=True)
+        workspace = ansible.module("gpuctl_workspace", namespace=users[0])
+        account = ansible.module("gpuctl_rbac", name="alice", level="submit", namespaces=users[:1])
+        said = (" ".join(policy.screen.split()), workspace.message, account.message)
+        for text in said:
+            assert f"namespace {users[0]} is being deleted." in text
+            assert "example.com/hold in 1 resource instances." in text
+    finally:
+        api.patch("configmap", "held", {"metadata": {"finalizers": None}}, users[0])
 
 
 def test_info_filters_and_takes_two_requests(

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..accelerators.hardware import PoolHardware
 from ..cluster.declared import read_declared
-from ..cluster.status import is_terminating
+from ..cluster.status import being_deleted, is_terminating
 from ..engine.apply import ApplyFailed, Executor
 from ..engine.changes import diffs_of, resource_result
 from ..engine.plan import Action, Plan, Step, object_id
@@ -68,7 +68,7 @@ def run(task: Task[PolicyOptions]) -> dict[str, Any]:
     try:
         applied = executor.apply_plan(plan)
     except ApplyFailed as failure:
-        raise TaskFailed(str(failure), **_result(task, failure.result.plan)) from None
+        raise TaskFailed(failure.message, **_result(task, failure.result.plan)) from None
     result = _result(task, applied.plan)
     return {**result, "name": name, "msg": f"policy {name}: {'changed' if result['changed'] else 'unchanged'}"}
 
@@ -102,7 +102,9 @@ def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
     if rules is not None:
         rules, hardware = _counted(task, rules)
         for missing in sorted(set(rules.namespaces) - set(here)):
-            task.warn(f"policy {name}: namespace {missing} does not exist. Apply the policy again when it does.")
+            leaving = being_deleted(client.get(NAMESPACE, None, missing)) if missing in namespaces else ""
+            gone = f"{leaving} Create it again" if leaving else f"namespace {missing} does not exist. Create it"
+            task.warn(f"policy {name}: {gone}, and then apply the policy again.")
         desired = [policy_config_map(rules), *admission_objects(rules), *namespace_objects(rules, here, hardware)]
         if SYSTEM_NAMESPACE not in namespaces:
             steps.append(step_for(namespace_object(SYSTEM_NAMESPACE, managed=True), None))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..cluster.status import is_terminating
+from ..cluster.status import being_deleted, is_terminating
 from ..engine.apply import ApplyFailed, ApplyResult, Executor
 from ..engine.changes import diffs_of, resource_result
 from ..engine.plan import Action, Plan, Step
@@ -178,7 +178,7 @@ def _plan_present(task: Task[WorkspaceOptions], desired: list[Builder]) -> Plan:
     present = client.get(NAMESPACE, None, name)
     prerequisite = step_for(namespace_object(name, managed=True), None) if present is None else None
     if present is not None and is_terminating(present):
-        raise TaskFailed(f"namespace {name} is being deleted. Run the task again once it is gone.")
+        raise TaskFailed(f"{being_deleted(present)} Run the task again once it is gone. Nothing was changed.")
     steps = []
     for build in desired:
         obj = build(None)
@@ -228,7 +228,7 @@ def _sendable(plan: Plan) -> Plan:
 
 def _explained(failure: ApplyFailed) -> str:
     """With what Kubernetes allows for a claim (ValidatePersistentVolumeClaimUpdate), where that is the matter."""
-    text = str(failure)
+    text = failure.message
     if "is immutable after creation" in text or "can not be less than" in text:
         hint = "A claim keeps its access mode and storage class, and grows once it is bound. Name another one."
         return f"{as_sentence(text)} {hint}"

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..kube.errors import as_sentence, cut
 from ..labels import KUEUE_QUEUE, PAUSED_REPLICAS
 
 STUCK = ("Pending", "Partially Running", "Paused", "Failed")  # the statuses that call for a reason
@@ -58,6 +59,24 @@ def is_ready(workload: Mapping[str, Any]) -> bool:
 def is_terminating(obj: Mapping[str, Any]) -> bool:
     """Whether an object was deleted and only waits for its finalizers, dependents or grace period."""
     return "deletionTimestamp" in obj["metadata"]
+
+
+def why_terminating(namespace: Mapping[str, Any]) -> str:
+    """What keeps a namespace that was deleted, as sentences of the namespace controller; "" while it does not say."""
+    reasons = [
+        as_sentence(cut(one.get("message") or one.get("reason") or ""))
+        for one in (namespace.get("status") or {}).get("conditions") or ()
+        if one["status"] == "True" and (one.get("message") or one.get("reason"))
+    ]
+    held = namespace["metadata"].get("finalizers")
+    return " ".join([*reasons, *([f"It has the finalizers {', '.join(held)}."] if held else [])])
+
+
+def being_deleted(namespace: Mapping[str, Any] | None) -> str:
+    """A sentence for a namespace that was deleted and is still there, with what keeps it; "" for any other."""
+    if namespace is None or not is_terminating(namespace):
+        return ""
+    return f"namespace {namespace['metadata']['name']} is being deleted. {why_terminating(namespace)}".rstrip()
 
 
 def is_rolled_out(workload: Mapping[str, Any]) -> bool:

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..cluster.status import is_terminating, stay_paused
+from ..cluster.status import is_terminating, stay_paused, why_terminating
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
 from ..kube.errors import ApiError, ConcurrentChange, ConnectionProblem, KubeError, as_sentence
-from ..kube.resources import POD, UNFINISHED, Resource, resource_of
+from ..kube.resources import NAMESPACE, POD, UNFINISHED, Resource, resource_of
 from ..labels import FIELD_MANAGER, SUBMITTED_BY, pods_of, selector_of
+from ..manifest.problems import abridged
 from ..reporter import Counter, Report, silent
 from ..wait.polling import backoff, poll
 from .fields import applied_by
@@ -23,6 +24,7 @@ from .paths import ABSENT, identity_of
 from .plan import WORKLOAD_KINDS, Action, Plan, Step, Suggest, describe, with_hint
 from .planning import with_owner
 
+_NAMED = 5  # steps in a message
 HANDOVER_MANAGER = f"{FIELD_MANAGER}-handover"
 
 
@@ -55,6 +57,11 @@ class ApplyFailed(KubeError):
     def __init__(self, result: ApplyResult) -> None:
         super().__init__(f"{describe(result.plan)}: {result.error}")
         self.result = result
+
+    @property
+    def message(self) -> str:
+        """For a task of this plan alone."""
+        return str(self) if self.result.plan.changed else f"{as_sentence(self)} Nothing was changed."
 
 
 class _PartiallyApplied(KubeError):
@@ -178,6 +185,8 @@ class Executor:
                     result.error = (
                         f"{as_sentence(result.error)} It is not known whether {step.kind} {step.name} was {verb}."
                     )
+                if not self.check_mode and (progress := _progress(plan, number)):
+                    result.error = f"{as_sentence(result.error)} {progress}"
                 result.server_unreachable = isinstance(cause, ConnectionProblem)
                 result.conflict = isinstance(cause, ConcurrentChange)
                 break
@@ -348,7 +357,8 @@ class Executor:
         if now is not None:
             if now["metadata"]["uid"] != metadata.get("uid"):  # Any pods belong to what another run has created.
                 raise concurrent_change(awaited, now)
-            return f"{awaited['kind']} {metadata['name']}"
+            why = why_terminating(now) if awaited["kind"] == NAMESPACE.kind else ""
+            return f"{awaited['kind']} {metadata['name']}{f' ({why})' if why else ''}"
         if not step.former_pods:
             return ""
         former = {pod["metadata"]["uid"] for pod in step.former_pods}
@@ -396,6 +406,23 @@ _VERBS = {
     Action.SCALE: "scaled",
     Action.ANNOTATE: "annotated",
 }
+
+
+def _progress(plan: Plan, done: int) -> str:
+    """What the first steps of a plan have changed, and which are left; "" if they have changed nothing."""
+    steps = (*plan.prerequisites, *plan.steps)
+    made, left = (
+        [step for step in part if step.action is not Action.UNCHANGED] for part in (steps[:done], steps[done:])
+    )
+    if not made:
+        return ""
+    outcomes = [f"{_title(step, plan)} {_VERBS[step.action]}" for step in made]
+    return f"Done: {abridged(outcomes, _NAMED)}. Left: {abridged([_title(step, plan) for step in left], _NAMED)}."
+
+
+def _title(step: Step, plan: Plan) -> str:
+    namespace = step.identity["metadata"].get("namespace") or plan.namespace
+    return f"{step.kind} {step.name}" + (f" in namespace {namespace}" if namespace != plan.namespace else "")
 
 
 def _verb(plans: Iterable[Plan]) -> str:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..cluster.status import is_terminating
+from ..cluster.status import is_terminating, why_terminating
 from ..engine.apply import ApplyResult
 from ..engine.plan import Action
 from ..kube.client import Client
@@ -44,10 +44,23 @@ class LiveQuotas:
         """The quota objects of a namespace that is not terminating."""
         return self.objects.get(name, []) if self.namespace(name) else []
 
+    def terminating(self, name: str) -> Object | None:
+        """The namespace, if it was deleted and is still there."""
+        found = self.namespaces.get(name)
+        return found if found is not None and is_terminating(found) else None
+
     def of_quota(self, quota: str) -> dict[str, list[Object]]:
         """The managed objects of a quota, by namespace."""
         found = {name: [obj for obj in self.in_namespace(name) if quota_name_of(obj) == quota] for name in self.objects}
         return {name: objects for name, objects in found.items() if objects}
+
+    def left_of(self, quota: str) -> list[str]:
+        """The terminating namespaces that have objects of a quota."""
+        return [
+            name
+            for name, objects in self.objects.items()
+            if self.terminating(name) and any(quota_name_of(obj) == quota for obj in objects)
+        ]
 
 
 def read_live_quotas(client: Client) -> LiveQuotas:
@@ -141,17 +154,36 @@ def _usage_changes(result: ApplyResult, step: Any) -> bool:
     return step.kind == "ResourceQuota" and step.action in (Action.CREATE, Action.UPDATE) and not is_new_namespace
 
 
-def wait_until_gone(client: Client, namespaces: Iterable[str], timeout: float, progress: Report = silent) -> set[str]:
-    """Wait for deletions; returns the namespaces that still exist after ``timeout`` seconds."""
-    left = set(namespaces)
+def wait_until_gone(
+    client: Client, namespaces: Iterable[str], timeout: float, progress: Report = silent
+) -> dict[str, str]:
+    """Wait for deletions; returns the namespaces that still exist after ``timeout`` seconds, and what keeps each."""
+    left = dict.fromkeys(sorted(namespaces), "")
+
+    def slim(obj: Object) -> tuple[str, str]:
+        return obj["metadata"]["name"], why_terminating(obj)
 
     def all_gone() -> bool:
-        left.intersection_update(obj["metadata"]["name"] for obj in client.list_objects(NAMESPACE, metadata_only=True))
+        nonlocal left
+        left = {name: why for name, why in client.list_slim(NAMESPACE, slim) if name in left}
         if left:
             number = number_of(len(left), "namespace")
-            progress(lambda: f"waiting for {number} to be deleted: {abridged(sorted(left), _MOST_NAMES)}")
+            progress(lambda: f"waiting for {number} to be deleted: {_with_reasons(left)}")
         return not left
 
     if left:
         poll(all_gone, timeout, backoff(0.5))
     return left
+
+
+def _with_reasons(left: Mapping[str, str]) -> str:
+    return abridged([f"{name} ({why.rstrip('.')})" if why else name for name, why in left.items()], _MOST_NAMES)
+
+
+def still_terminating(left: Mapping[str, str], seconds: int) -> str:
+    """The error for namespaces that a wait has not seen go, with what keeps each."""
+    names = abridged(list(left), _MOST_NAMES)
+    reasons = [f"{name}: {why}" for name, why in left.items() if why][:_MOST_NAMES]
+    noun = "namespace" if len(left) == 1 else "namespaces"
+    hint = "Remove what keeps it, or raise O(wait_timeout)." if reasons else "Raise O(wait_timeout)."
+    return "\n".join([f"{noun} {names} still terminating after {seconds} s. {hint}", *reasons])

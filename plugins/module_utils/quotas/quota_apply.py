@@ -16,7 +16,14 @@ from ..kube.errors import ApiError, ConcurrentChange, KubeError
 from ..kube.resources import NAMESPACE, RESOURCE_QUOTA, resource_of
 from ..reporter import Counter
 from ..task import Task, TaskFailed
-from .live_quotas import LiveQuotas, concurrent_claims, read_live_quotas, wait_until_counted, wait_until_gone
+from .live_quotas import (
+    LiveQuotas,
+    concurrent_claims,
+    read_live_quotas,
+    still_terminating,
+    wait_until_counted,
+    wait_until_gone,
+)
 from .quota_plan import QuotaPlans
 from .quota_results import quota_results
 from .usage import unenforced_keys
@@ -72,6 +79,7 @@ def apply_quotas(
 
     def failure(text: str) -> TaskFailed:
         result = quota_results(task, results(), planned)
+        text = text if result["changed"] else f"{text}\nNothing was changed."
         return TaskFailed(text, **{name: result[name] for name in ("changed", "results", "diff")})
 
     def plan_again() -> list[Plan] | None:
@@ -102,14 +110,12 @@ def apply_quotas(
         task.warn(f"the quotas were written, but their usage is not known: {problem}")
     if options.wait:
         try:
-            left = wait_until_gone(
-                client, deleted_namespaces(planned.plans), float(options.wait_timeout), task.progress
-            )
+            leaving = {*deleted_namespaces(planned.plans), *planned.terminating}
+            left = wait_until_gone(client, leaving, float(options.wait_timeout), task.progress)
         except KubeError as problem:
             raise failure(str(problem)) from problem
         if left:
-            names = ", ".join(sorted(left))
-            raise failure(f"namespace {names} still terminating after {options.wait_timeout} s. Raise O(wait_timeout).")
+            raise failure(still_terminating(left, options.wait_timeout))
     return applied
 
 
@@ -156,7 +162,7 @@ def _apply(task: Task[QuotaOptions], plans: Sequence[Plan], done: dict[tuple[str
             raise conflict
         return
     rest = f"{len(started) - len(errors)} other namespaces done, {len(by_namespace) - len(started)} not started."
-    raise TaskFailed("\n".join([*map(str, errors), rest]))
+    raise TaskFailed("\n".join([*map(str, errors), *([rest] if len(by_namespace) > 1 else [])]))
 
 
 def created_namespaces(plans: Iterable[Plan]) -> list[str]:

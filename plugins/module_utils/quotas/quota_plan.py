@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..accelerators.hardware import UnfitHardware
-from ..cluster.status import is_terminating
+from ..cluster.status import being_deleted, is_terminating
 from ..engine.fields import is_owned
 from ..engine.paths import ABSENT, Change, value_at
 from ..engine.plan import Action, Plan, Step
@@ -34,13 +34,15 @@ _FORBIDDEN = {
 class QuotaPlans:
     """Plans in the order in which they are applied, unless there are ``blockers``.
 
-    ``others`` has the unmanaged ResourceQuotas by namespace, ``notes`` the reasons why namespaces are kept.
+    ``others`` has the unmanaged ResourceQuotas by namespace, ``notes`` the reasons why namespaces are kept, or still
+    there. ``terminating`` are those to delete that were deleted before.
     """
 
     plans: list[Plan] = field(default_factory=list)
     blockers: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
+    terminating: list[str] = field(default_factory=list)
     others: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -94,6 +96,9 @@ def plan_quota_removal(
                 result.warnings.append(f"namespace {namespace} is kept: {kept}.")
             else:  # The quota's objects are deleted with it.
                 plan = plan.with_steps([Step(Action.DELETE, {}, present)])
+        if delete_namespaces and (leaving := live.terminating(namespace)):
+            result.terminating.append(namespace)
+            result.notes[namespace] = being_deleted(leaving)
         result.plans.append(plan)
     return result
 
@@ -166,7 +171,7 @@ def _targets(
         for namespace in (*quota.namespaces, *live.of_quota(quota.quota.name)):
             yield quota.quota.name, namespace
     if name is not None:
-        for namespace in live.of_quota(name) if namespaces is None else namespaces:
+        for namespace in [*live.of_quota(name), *live.left_of(name)] if namespaces is None else namespaces:
             yield name, namespace
         return
     for namespace in namespaces or ():

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..cluster.status import is_terminating
+from ..cluster.status import being_deleted, is_terminating
 from ..engine.apply import ApplyFailed, ApplyResult, Executor
 from ..engine.changes import diffs_of, resource_result
 from ..engine.plan import Action, Plan, Step, describe, object_id
@@ -16,7 +16,7 @@ from ..engine.planning import step_for
 from ..engine.rounds import apply_in_rounds, merged
 from ..jobs.priority_classes import priority_class_steps
 from ..kube.concurrency import run_concurrently
-from ..kube.errors import ConcurrentChange, KubeError
+from ..kube.errors import ConcurrentChange, KubeError, as_sentence
 from ..kube.resources import CLUSTER_ROLE_BINDING, NAMESPACE, ROLE_BINDING, SERVICE_ACCOUNT, resource_of
 from ..labels import DNS_LABEL, LABEL_LENGTH, MANAGED, SYSTEM_NAMESPACE, is_managed, owner_of_reserved
 from ..options import Options, option
@@ -143,7 +143,8 @@ def _apply(task: Task[RbacOptions], executor: Executor, plan: Plan) -> dict[str,
         apply_in_rounds(plan, apply, plan_again, subject=f"the access of {describe(plan)}", warn=task.warn)
     except (KubeError, TaskFailed) as problem:
         result = _result(task, merged(done))
-        raise TaskFailed(str(problem), **{name: result[name] for name in ("changed", "results", "diff")}) from problem
+        text = str(problem) if result["changed"] else f"{as_sentence(problem)} Nothing was changed."
+        raise TaskFailed(text, **{name: result[name] for name in ("changed", "results", "diff")}) from problem
     return _result(task, merged(done))
 
 
@@ -228,6 +229,9 @@ def _namespace_steps(task: Task[RbacOptions], names: list[str], found: Collectio
         missing.remove(SYSTEM_NAMESPACE)
         yield step_for(system_namespace(), None)
     if missing and not task.check_mode:  # In check mode, an earlier task may only have predicted them.
+        live = (task.client().get(NAMESPACE, None, name) for name in missing)
+        if leaving := next(filter(None, map(being_deleted, live)), None):
+            raise TaskFailed(f"{leaving} Create it again once it is gone.")
         noun = "namespace" if len(missing) == 1 else "namespaces"
         raise TaskFailed(
             f"{noun} {', '.join(missing)} not found. Create it with "

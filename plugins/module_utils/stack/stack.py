@@ -105,7 +105,7 @@ def run(task: Task[StackOptions]) -> dict[str, Any]:
     try:
         applied = executor.apply_plan(plan)
     except ApplyFailed as failure:
-        raise TaskFailed(str(failure), **_result(task, failure.result, ())) from None
+        raise TaskFailed(failure.message, **_result(task, failure.result, ())) from None
     written = NodeWriter(task.client(), task.check_mode).write(changes)
     result = _result(task, applied, written.done)
     if written.failures:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...accelerators.catalog import PARTITIONS, Profile, catalog
 from ...cluster.autoscaler import autoscaler_problem
 from ...cluster.nodes import ACTIVE, FAULTY
-from ...cluster.status import is_terminating
+from ...cluster.status import is_terminating, why_terminating
 from ...jobs.objects.priority import PRIORITIES, priority_class_problem
 from ...jobs.runs.ledger import read_entries
 from ...kube.errors import as_sentence
@@ -459,12 +459,7 @@ def _terminating_namespaces(snapshot: Snapshot) -> Iterator[Finding]:
     for obj in snapshot.namespaces:
         deleted = obj["metadata"].get("deletionTimestamp")
         if deleted and is_managed(obj) and snapshot.clock - read_time(deleted) > _SETTLED:
-            reasons = [
-                as_sentence(one.get("message") or one.get("reason") or "")
-                for one in (obj.get("status") or {}).get("conditions") or ()
-                if one["status"] == "True" and (one.get("message") or one.get("reason"))
-            ]
-            hint = " ".join(reasons) or "Find what is left in it, and which finalizer keeps that."
+            hint = why_terminating(obj) or "Find what is left in it, and which finalizer keeps that."
             yield Finding(ERROR, f"namespace {obj['metadata']['name']}", "being deleted for over 10 minutes", hint)
 
 
