@@ -43,6 +43,9 @@ _MAX_DELAY = 5.0
 _LONGEST_HOLD = 30.0  # seconds of a Retry-After
 _SHORTEST_ATTEMPT = 1.0  # seconds
 _NO_TIME = 0.1
+_PROBES = 2
+# Seconds for each of the ``retries``, 4 of all by default, in which an address may refuse connections at first.
+_REFUSED_PER_RETRY = 0.8
 
 # What OpenSSL says to an answer that is not TLS; the second one since 3.2.
 _NO_TLS = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE")
@@ -54,6 +57,10 @@ T = TypeVar("T")
 
 class _BrokenStream(ConnectionProblem):
     """The connection broke while a response was read in pieces."""
+
+
+class _Refused(ConnectionProblem):
+    """Nothing listens at the address, or there is no such address."""
 
 
 class Transport:
@@ -252,11 +259,12 @@ class Transport:
         self._rate_limiter.wait()
         started = self._clock()
         self._require_time(method, path)
+        is_probe = self._outages.left <= 0
         for attempt in count():
             if self._aborted:
                 raise ConnectionProblem(f"request not sent: {method} {path}. The task had been aborted.")
             try:
-                result = once(self._outages.attempt_timeout(started))
+                result = once(self._outages.probe_seconds if is_probe else self._outages.attempt_timeout(started))
             except KubeError as problem:
                 may_be_written |= writes and problem.may_be_written
                 delay = problem.retry_after or _delay(attempt)
@@ -265,8 +273,10 @@ class Transport:
                 else:
                     again = self._tries_again(problem, repeats_conflict, attempt, self._clock() + delay - started)
                 if not again:
-                    if _is_outage(problem):
-                        self._outages.gave_up(started)
+                    if _is_outage(problem) and is_probe:
+                        self._outages.probe_failed()
+                    elif _is_outage(problem):
+                        self._outages.gave_up(started, refused=isinstance(problem, _Refused))
                     problem.may_be_written = may_be_written
                     raise
                 throttled = isinstance(problem, ApiError) and problem.status == 429
@@ -284,28 +294,34 @@ class Transport:
         """``seconds``: when the next attempt would start, counted from the first.
 
         A server that has answered before is being restarted or upgraded: only the time limits the attempts then. One
-        that never has is probably the wrong one.
+        that never has is probably the wrong one, and where its address refuses connections, that is soon reported.
         """
         if seconds >= self._outages.left:
             return False
+        if isinstance(problem, _Refused) and not self._outages.has_answered:
+            return seconds <= _REFUSED_PER_RETRY * self._connection.retries
         if attempt < self._connection.retries:
             return _is_retryable(problem, repeats_conflict)
         return bool(self._connection.retries) and self._outages.has_answered and _is_outage(problem)
 
     def _require_time(self, method: str, path: str) -> None:
         """Raises ConnectionProblem if earlier requests of the task have waited for ``request_timeout`` in vain."""
-        if self._outages.left <= 0:
+        if self._outages.is_over:
             peer = self._connection.peer
+            why = f"has not answered for {self._connection.request_timeout:.0f} s ({peer.timeout})"
+            if self._outages.was_refused:
+                why = f"refuses connections. Check {peer.check}"
             raise ConnectionProblem(
-                f"request not sent: {method} {path}. {_capital(peer.name)} {self._connection.server} has not answered "
-                f"for {self._connection.request_timeout:.0f} s ({peer.timeout})."
+                f"request not sent: {method} {path}. {_capital(peer.name)} {self._connection.server} {why}."
             )
 
     def _connection_problem(self, error: Exception, *, broke_off: bool = False) -> ConnectionProblem:
         """The problem of an error of urllib3 or the operating system; ``broke_off``: in the middle of a response."""
-        from urllib3.exceptions import ConnectTimeoutError  # also the base of the error for no connection at all
+        # The first one is also the base of the second.
+        from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
-        problem = (_BrokenStream if broke_off else ConnectionProblem)(_cannot_reach(self._connection, error))
+        found: type[ConnectionProblem] = _Refused if isinstance(error, NewConnectionError) else ConnectionProblem
+        problem = (_BrokenStream if broke_off else found)(_cannot_reach(self._connection, error))
         problem.may_be_written = not isinstance(error, ConnectTimeoutError)
         problem.is_transient = not _is_certificate_problem(error)
         return problem
@@ -430,25 +446,43 @@ class OutageBudget:
 
     Otherwise each request to a silent server would wait that long, those of a rollback or a report included. Requests
     that are answered in the end cost nothing.
+
+    A request may also be the only one that is not answered, such as one that waits for a webhook. So once the time of a
+    server that has answered before is over, others are sent all the same, once and briefly: the first answer gives half
+    of the time again, half of that the next time, and _PROBES requests without one are the last.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
-        self._seconds = seconds
+        self._whole = seconds
         self._clock = clock
         self._lock = Lock()
-        self._lost = 0.0
-        self._lost_until = -math.inf
         self.has_answered = False
+        self.reset()
 
     def reset(self) -> None:
-        self._lost = 0.0
+        self._seconds, self._lost, self._lost_until = self._whole, 0.0, -math.inf
+        self._failed_probes = 0
+        self.was_refused = False
 
     def answered(self) -> None:
         self.has_answered = True
+        if self.left <= 0:
+            with self._lock:
+                self._seconds = max(self._seconds / 2, _SHORTEST_ATTEMPT)
+                self._lost, self._failed_probes = 0.0, 0
 
     @property
     def left(self) -> float:
         return self._seconds - self._lost
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more requests are sent."""
+        return self.left <= 0 and (not self.has_answered or self._failed_probes >= _PROBES)
+
+    @property
+    def probe_seconds(self) -> float:
+        return min(_SHORTEST_ATTEMPT, self._whole / 20)
 
     def attempt_timeout(self, started: float) -> float:
         """The seconds for the next attempt of a request that was started at that time: half of what is left, so that a
@@ -456,12 +490,19 @@ class OutageBudget:
         left = self.left - (self._clock() - started)
         return max(left / 2, min(left, _SHORTEST_ATTEMPT), _NO_TIME)
 
-    def gave_up(self, started: float) -> None:
-        """Count the time of a request that was never answered; that of concurrent ones only once."""
+    def gave_up(self, started: float, *, refused: bool = False) -> None:
+        """Count the time of a request that was never answered; that of concurrent ones only once. All of it is lost
+        where the address has refused connections from the beginning."""
         with self._lock:
             now = self._clock()
             self._lost += now - max(started, self._lost_until)
             self._lost_until = now
+            if refused and not self.has_answered:
+                self.was_refused, self._lost = True, self._seconds
+
+    def probe_failed(self) -> None:
+        with self._lock:
+            self._failed_probes += 1
 
 
 def _is_retryable(problem: KubeError, repeats_conflict: bool) -> bool:

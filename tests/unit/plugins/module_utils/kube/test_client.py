@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import threading
 import time
 from dataclasses import replace
@@ -551,12 +552,57 @@ def test_a_silent_server_costs_a_task_request_timeout_once(answered, retries, mo
     for _request in range(3):  # The later ones are those of a rollback and of a report.
         with pytest.raises(ConnectionProblem, match=r"no answer within 60 s|not answered for 60 s"):
             api.list_first(NODE)
-    assert clock.spent < 61
+    # Of a server that has answered before, two more requests ask whether it answers again, for a second each.
+    assert clock.spent < 61 + 2 * answered
     api.begin_task()
     before = pool.requests
     with pytest.raises(ConnectionProblem):
         api.list_first(NODE)
     assert pool.requests > before
+
+
+class PartlySilentPool(SilentPool):
+    """One that answers whatever is not about pods."""
+
+    def request(self, method, url, *, timeout, **options):
+        self.answered = self.requests + 1 if "/pods" not in url else 0
+        return super().request(method, url, timeout=timeout, **options)
+
+
+def test_one_request_without_an_answer_leaves_time_for_the_others(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(transport, "_open_pool", lambda connection: (PartlySilentPool(clock), ""))
+    api = Client(Connection("http://slow", request_timeout=60, retries=5), clock.sleep, clock)
+    api.list_first(NODE)
+    spent = []
+    for _round in range(8):
+        before = clock.spent
+        with pytest.raises(ConnectionProblem, match="no answer within 60 s"):
+            api.list_first(POD)
+        spent.append(clock.spent - before)
+        assert api.list_first(NODE) == []
+    assert spent[0] == pytest.approx(60, abs=6)
+    assert sum(spent) < 60 * 2 + 16, "each time half of the time before, and a second at least"
+
+
+def test_an_address_that_refuses_connections_is_reported_within_five_seconds():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    clock = Clock()
+    api = Client(Connection(url), clock.sleep, clock)
+    with pytest.raises(ConnectionProblem, match="Connection refused"):
+        api.list_first(NODE)
+    assert 1 < clock.spent < 5
+    spent = clock.spent
+    with pytest.raises(
+        ConnectionProblem, match=rf"request not sent.*{url} refuses connections\. Check that the cluster"
+    ):
+        api.list_first(POD)
+    assert clock.spent == spent
+    api.begin_task()
+    with pytest.raises(ConnectionProblem, match="Connection refused"):
+        api.list_first(NODE)
 
 
 def test_a_server_that_has_answered_is_waited_for():
