@@ -20,7 +20,9 @@ description:
     pool and team before and after.
   - What cannot be applied is in RV(problems). It goes on then, so that all problems are found at once.
   - With O(plan), it finds out whether a plan that was saved before would still be the same, and fails otherwise. What matters are the
-    manifests, the options, and the values that each change begins from. A status that changes does not matter.
+    manifests, the options, and the values that each change begins from. A status that changes does not matter. Of a plan that was
+    applied before, as a whole or until it was interrupted, the steps that are done are in RV(steps_done), and only the others are
+    compared.
   - Changes nothing. It sends lists and dry runs, which need the permissions of the level V(administer) of
     M(runwhere.gpuctl.gpuctl_rbac). With less, what the server could not validate is among RV(notes).
 options:
@@ -242,6 +244,12 @@ plan:
   description: What the plan was made from. It has digests of contents, not the contents.
   returned: success
   type: dict
+steps_done:
+  description: The steps of O(plan) that are done already. Empty without O(plan).
+  returned: success
+  type: list
+  elements: str
+  sample: [Job team-a/qwen2-7b-sft, Service team-a/svc-qwen2-7b-sft]
 made_at:
   description: When the plan was made.
   returned: success

@@ -233,6 +233,11 @@ def test_plan_and_drift_show_what_apply_then_does(
     assert api.get("deployment", "web", namespace)
     assert field.pool_of(field.nodes[0]) == field.pool("p")
     assert run("GPU drift", gpuctl_fail_on="error").status == "successful"
+    again = run("GPU apply", plan.artifacts, gpuctl_recreate="yes")
+    assert again.status == "successful", again.output
+    assert "steps of the plan done before, 0 now." in again.output
+    # The job was changed by someone else since.
+    api.patch("deployment", "web", {"spec": {"replicas": 2}}, namespace)
     stale = run("GPU apply", plan.artifacts, gpuctl_recreate="yes")
     assert stale.status == "failed"
     assert "is out of date. Nothing was changed." in stale.output

@@ -308,12 +308,19 @@ def test_a_plan_that_is_refused_names_the_job(small: Scene, recorder: Recorder) 
     assert f" {team}/web: fields of the manifest were changed by others" in message
 
 
-def test_a_plan_is_refused_once_an_object_is_there(small: Scene, recorder: Recorder) -> None:
+def test_an_interrupted_plan_is_finished_and_an_applied_one_is_applied_again(
+    small: Scene, recorder: Recorder
+) -> None:
     small.plan()
-    team = small.teams["a"]
     assert not small.ansible.job(definition=small.manifests["new"]).failed
-    gone = f"Deployment {team}/new, Service {team}/svc-new: no change is needed any more."
-    assert gone in refused(small, recorder)
+    done = small.run("provision", plan="plan.json")
+    assert done.status == 0, done.output
+    assert "2 of 3 steps of the plan done before, 1 now." in done.output
+    recorder.clear()
+    again = small.run("provision", plan="plan.json")
+    assert again.status == 0, again.output
+    assert "3 of 3 steps of the plan done before, 0 now. Nothing to change." in again.output
+    assert recorder.writes == []
 
 
 def test_a_plan_is_refused_for_other_manifests_and_other_variables(small: Scene, recorder: Recorder) -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from functools import cache, partial
 from typing import Any
 
 from ...cluster.declared import read_declared
@@ -17,12 +18,14 @@ from ...cluster.read_jobs import read_pods
 from ...cluster.read_nodes import read_uses
 from ...engine.changes import diffs_of
 from ...engine.plan import Action
+from ...jobs.runs.run_history import REPLACED, PastRun, read_history
+from ...jobs.runs.run_store import read_histories
 from ...kube.client import Client
 from ...kube.errors import ApiError, if_allowed
-from ...kube.resources import NAMESPACE, NODE, RESOURCE_QUOTA
+from ...kube.resources import NAMESPACE, NODE, RESOURCE_QUOTA, ROLE_BINDING
 from ...kube.times import time_as_text
 from ...labels import MANAGED, QUOTA
-from ...manifest.problems import ManifestError, number_of, qualified_name
+from ...manifest.problems import ManifestError, abridged, number_of, qualified_name
 from ...namespaces import allowed_namespaces, own_namespace
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
@@ -30,7 +33,16 @@ from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, plan_dir
 from ..directory.undeclared import Undeclared, find_undeclared
 from .plan_capacity import node_rows, pool_rows_of, quota_rows_of, team_rows
 from .plan_effects import PlanEffect, jobs_with_pods, plan_effect
-from .saved_plan import FORMAT, differences, manifests_digest, problem_of, step_digests
+from .saved_plan import (
+    FORMAT,
+    WasReplaced,
+    differences,
+    manifests_digest,
+    problem_of,
+    step_digests,
+    step_targets,
+    steps_done,
+)
 
 _CLUSTER = "kube-system"  # its uid is the only name that a cluster has
 
@@ -57,14 +69,21 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
         "options": _saved_options(task),
         "manifests": manifests_digest(_files([*options.src, *(options.policies or ())])),
         "steps": step_digests(effects),
+        "targets": step_targets(effects),
     }
     problems = [
         {"kind": each.kind, "namespace": each.namespace or None, "name": each.name or None, "problem": each.text}
         for each in found.problems
     ]
     if saved is not None:
-        _require_same(saved, plan, problems)
+        _require_same(task, saved, plan, problems)
+    done, number = steps_done(saved, plan) if saved is not None else ([], 0)
     result = _report(task, found, effects)
+    message = plan_summary(result["results"], result["totals"], problems)
+    if done:
+        message = (
+            f"{len(done)} of {number_of(number, 'step')} of the plan done before, {number - len(done)} now. {message}"
+        )
     return {
         "changed": False,
         "made_at": plan["made_at"],
@@ -73,7 +92,8 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
         "notes": _notes(found.warnings),
         **result,
         "plan": plan,
-        "msg": plan_summary(result["results"], result["totals"], problems),
+        "steps_done": done,
+        "msg": message,
     }
 
 
@@ -106,8 +126,11 @@ def _saved(given: Any) -> Mapping[str, Any]:
     return dict(saved)
 
 
-def _require_same(saved: Mapping[str, Any], plan: Mapping[str, Any], problems: Sequence[Mapping[str, Any]]) -> None:
-    found = list(differences(saved, plan))
+def _require_same(
+    task: Task[Any], saved: Mapping[str, Any], plan: Mapping[str, Any], problems: Sequence[Mapping[str, Any]]
+) -> None:
+    """Raises TaskFailed for a plan that is neither what would be done now, nor was applied, as a whole or in part."""
+    found = [*differences(saved, plan, _was_replaced(task)), *_without_access(task, saved, plan)]
     if not found and not problems:
         return
     why = found or [_named(problem) for problem in problems]
@@ -117,6 +140,38 @@ def _require_same(saved: Mapping[str, Any], plan: Mapping[str, Any], problems: S
             [f"The plan of {saved['made_at']} {said}. Nothing was changed. Make a new plan and look at it.", *why]
         ),
     )
+
+
+def _was_replaced(task: Task[Any]) -> WasReplaced:
+    """A task records the end of a run before it replaces it."""
+
+    @cache
+    def runs_of(namespace: str) -> dict[str, PastRun]:
+        histories = if_allowed(lambda: read_histories(task.client(), [namespace]), None) or {}
+        return read_history(histories.get(namespace, ()))
+
+    def was_replaced(namespace: str, uid: str) -> bool:
+        run = runs_of(namespace).get(uid)
+        return run is not None and run.result == REPLACED
+
+    return was_replaced
+
+
+def _without_access(task: Task[Any], saved: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
+    """The bindings that were to be made with their namespace, and are not made once that is there."""
+    titles = [title for title in steps_done(saved, plan)[0] if saved.get("targets", {}).get(title, {}).get("access")]
+    missing = []
+    for title in titles:
+        namespace, _, name = title.partition(" ")[2].partition("/")
+        if if_allowed(partial(_is_missing, task, namespace, name), False):
+            missing.append(title)
+    if not missing:
+        return []
+    return [f"{abridged(missing, 5)}: not found. Run gpuctl_rbac again for the accounts that have a level everywhere."]
+
+
+def _is_missing(task: Task[Any], namespace: str, binding: str) -> bool:
+    return task.client().get(ROLE_BINDING, namespace, binding) is None
 
 
 def _named(problem: Mapping[str, Any]) -> str:

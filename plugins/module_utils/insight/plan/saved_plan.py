@@ -3,17 +3,21 @@
 
 A step is known by what it does, to which object, and from which values. What others write meanwhile that no step
 depends on, such as a status, leaves the plan as it is.
+
+A plan may have been applied before, as a whole or in part. A step that is not needed any more is done: its object is as
+the manifests want it. Of a job that is recreated, more steps differ: between deletion and creation it is missing, and
+what it owns then belongs to another object. So the plan has for these what they leave behind (``targets``).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ...engine.paths import ABSENT, Change
-from ...engine.plan import Action, Step
+from ...engine.plan import WORKLOAD_KINDS, Action, Step
 from ...labels import BUILT_BY, SUBMITTED_BY
 from ...manifest.problems import abridged
 from .plan_effects import PlanEffect
@@ -40,6 +44,32 @@ def step_digests(effects: Iterable[PlanEffect]) -> dict[str, str]:
         if effect.hours_lost:
             found.setdefault(_job_title(effect), []).append("loses work")
     return {title: _digest(digests) for title, digests in sorted(found.items())}
+
+
+def step_targets(effects: Iterable[PlanEffect]) -> dict[str, dict[str, Any]]:
+    """What the steps of a job leave: by the title of its workload, and of what that owns; and bindings of accounts."""
+    found: dict[str, dict[str, Any]] = {}
+    for effect in effects:
+        steps = effect.manifest.plan.steps
+        if effect.manifest.kind == "access":
+            found |= {_title(step): {"access": True} for step in steps}
+        if not steps or steps[0].kind not in WORKLOAD_KINDS:
+            continue
+        workload, *others = steps
+        found[_title(workload)] = {
+            "job": _job_title(effect),
+            "namespace": effect.manifest.namespace,
+            "leaves": _digest(_without_owner(workload.desired)),
+            "replaces": workload.live["metadata"]["uid"] if workload.replaces else None,
+            "creates": workload.action is Action.CREATE,
+        }
+        for step in others:
+            if step.owned:
+                found[_title(step)] = {
+                    "workload": _title(workload),
+                    "leaves": _digest(_without_owner(step.desired)),
+                }
+    return found
 
 
 def _title(step: Step) -> str:
@@ -79,6 +109,11 @@ def _without_run(obj: Any) -> Any:
     return [_without_run(value) for value in obj] if isinstance(obj, (list, tuple)) else obj
 
 
+def _without_owner(obj: Mapping[str, Any]) -> Any:
+    metadata = {name: value for name, value in obj.get("metadata", {}).items() if name != "ownerReferences"}
+    return _without_run({**obj, "metadata": metadata})
+
+
 def _value(value: Any) -> Any:
     return {"absent": True} if value is ABSENT else {"value": value}
 
@@ -87,8 +122,18 @@ def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Why a saved plan is not the one that would be made now, as sentences."""
+WasReplaced = Callable[[str, str], bool]
+"""Whether a task was about to replace the workload of a namespace with that uid."""
+
+
+def steps_done(saved: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[list[str], int]:
+    """The steps of a saved plan that are done, and how many it has."""
+    planned = [title for title in saved["steps"] if not _is_of_job(title)]
+    return [title for title in planned if title not in now["steps"]], len(planned)
+
+
+def differences(saved: Mapping[str, Any], now: Mapping[str, Any], was_replaced: WasReplaced) -> Iterator[str]:
+    """Why a saved plan is neither the one that would be made now, nor what is left of it, as sentences."""
     for name in sorted({*saved["options"], *now["options"]}):
         then, given = saved["options"].get(name), now["options"].get(name)
         if then != given and name not in _PATHS:
@@ -99,20 +144,41 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[st
     if saved["manifests"] != now["manifests"]:
         yield "The manifests are no longer those that the plan was made from."
     steps, planned = now["steps"], saved["steps"]
-    gone = [title for title in planned if title not in steps]
     more = [title for title in steps if title not in planned]
+    changed = [title for title in planned if title in steps and planned[title] != steps[title]]
+    begun = {title for title in changed if _is_between(title, saved, now, was_replaced)}
+    begun |= {title for title in planned if title not in steps}
+    recreated = {target.get("job") for title, target in _targets(saved).items() if title in begun}
+    gone = [title for title in planned if _is_of_job(title) and title not in steps and title not in recreated]
     for groups, text in (
-        ([title for title in gone if not _is_of_job(title)], "no change is needed any more"),
-        ([title for title in gone if _is_of_job(title)], "no running work would be stopped any more"),
+        (gone, "no running work would be stopped any more"),
         ([title for title in more if not _is_of_job(title)], "a change is needed now as well"),
         ([title for title in more if _is_of_job(title)], "running work would be stopped now"),
         (
-            [title for title in planned if title in steps and planned[title] != steps[title]],
+            [title for title in changed if title not in begun and not _has_new_owner(title, saved, now, begun)],
             "missing, another one, or with other values than the plan was made for",
         ),
     ):
         if groups:
             yield f"{abridged(groups, _SHOWN)}: {text}."
+
+
+def _is_between(title: str, saved: Mapping[str, Any], now: Mapping[str, Any], was_replaced: WasReplaced) -> bool:
+    """Whether a workload was deleted by a task that was about to create it again."""
+    planned, left = _targets(saved).get(title, {}), _targets(now).get(title, {})
+    if not planned.get("replaces") or not left.get("creates") or planned["leaves"] != left["leaves"]:
+        return False
+    return was_replaced(str(planned.get("namespace")), str(planned["replaces"]))
+
+
+def _has_new_owner(title: str, saved: Mapping[str, Any], now: Mapping[str, Any], begun: Collection[str]) -> bool:
+    """Whether all that is another one is the owner, which the plan has replaced or created."""
+    planned, left = _targets(saved).get(title, {}), _targets(now).get(title, {})
+    return planned.get("workload") in begun and planned.get("leaves") == left.get("leaves")
+
+
+def _targets(plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    return plan.get("targets") or {}
 
 
 # A checkout may lie elsewhere, and the digest of the manifests is about what is in it.
@@ -131,7 +197,10 @@ def problem_of(saved: Any) -> str | None:
     if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
         return "O(plan): no plan that this version of the collection can apply. Make it again with M(gpuctl_plan_info)."
     shapes = {"options": Mapping, "steps": Mapping, "manifests": str, "cluster": str, "made_at": str}
-    for name, shape in shapes.items():
-        if not isinstance(saved.get(name), shape):
-            return f"O(plan): {name} is missing or damaged. Make the plan again with M(gpuctl_plan_info)."
+    damaged = [name for name, shape in shapes.items() if not isinstance(saved.get(name), shape)]
+    targets = saved.get("targets", {})
+    if not isinstance(targets, Mapping) or not all(isinstance(each, Mapping) for each in targets.values()):
+        damaged.append("targets")
+    if damaged:
+        return f"O(plan): {damaged[0]} is missing or damaged. Make the plan again with M(gpuctl_plan_info)."
     return None

@@ -17,6 +17,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.plan.saved
     manifests_digest,
     problem_of,
     step_digests,
+    steps_done,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import SUBMITTED_BY
 
@@ -108,7 +109,12 @@ def saved(**changes: Any) -> dict[str, Any]:
             {"options": {"src": ["/a"], "force": False, "namespace": "team-a"}},
             ["The plan was made with O(namespace) nothing, and this task has team-a."],
         ),
-        ({"steps": {"Job a/b": "1"}}, ["Job a/c: no change is needed any more."]),
+        ({"steps": {"Job a/b": "1"}}, []),  # The other one is done.
+        ({"steps": {}}, []),
+        (
+            {"steps": {"Job a/b": "9"}},
+            ["Job a/b: missing, another one, or with other values than the plan was made for."],
+        ),
         (
             {"steps": {"Job a/b": "1", "Job a/c": "2", "Job a/d": "3"}},
             ["Job a/d: a change is needed now as well."],
@@ -124,11 +130,94 @@ def saved(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_differences(changes: dict[str, Any], expected: list[str]) -> None:
-    assert list(differences(saved(), saved(**changes))) == expected
+    assert list(differences(saved(), saved(**changes), lambda namespace, uid: False)) == expected
+
+
+# A training with a Service of its own, to be recreated, that has run for hours.
+BEFORE = saved(
+    steps={"Job a/t": "recreate", "Service a/svc-t": "update", "training a/t": "loses work"},
+    targets={
+        "Job a/t": {"job": "training a/t", "namespace": "a", "leaves": "j", "replaces": "uid-1", "creates": False},
+        "Service a/svc-t": {"workload": "Job a/t", "leaves": "s"},
+    },
+)
+DELETED = {"job": "training a/t", "namespace": "a", "leaves": "j", "replaces": None, "creates": True}
+OWNED = {"workload": "Job a/t", "leaves": "s"}
 
 
 @pytest.mark.parametrize(
-    "data", [None, [], "text", {}, {"format": 2}, saved(steps=[]), saved(options=None), saved(cluster=1)]
+    ("steps", "targets", "replaced", "done", "expected"),
+    [
+        pytest.param({}, {}, [], 2, [], id="all is done"),
+        pytest.param(
+            {"Job a/t": "create", "Service a/svc-t": "create"},
+            {"Job a/t": DELETED, "Service a/svc-t": OWNED},
+            ["uid-1"],
+            0,
+            [],
+            id="deleted, and not created again",
+        ),
+        pytest.param(
+            {"Service a/svc-t": "create with owner"},
+            {"Service a/svc-t": OWNED},
+            [],
+            1,
+            [],
+            id="only the Job is created",
+        ),
+        pytest.param(
+            {"Job a/t": "create", "Service a/svc-t": "create"},
+            {"Job a/t": DELETED, "Service a/svc-t": OWNED},
+            [],
+            0,
+            [
+                "training a/t: no running work would be stopped any more.",
+                "Job a/t, Service a/svc-t: missing, another one, or with other values than the plan was made for.",
+            ],
+            id="someone else has deleted it",
+        ),
+        pytest.param(
+            {"Job a/t": "create"},
+            {"Job a/t": {**DELETED, "leaves": "other"}},
+            ["uid-1"],
+            1,
+            [
+                "training a/t: no running work would be stopped any more.",
+                "Job a/t: missing, another one, or with other values than the plan was made for.",
+            ],
+            id="another Job would be created",
+        ),
+        pytest.param(
+            {"Service a/svc-t": "create"},
+            {"Service a/svc-t": {**OWNED, "leaves": "other"}},
+            [],
+            1,
+            ["Service a/svc-t: missing, another one, or with other values than the plan was made for."],
+            id="another Service would be created",
+        ),
+        pytest.param(
+            {"Job a/t": "recreate", "Service a/svc-t": "update"},
+            {},
+            [],
+            0,
+            ["training a/t: no running work would be stopped any more."],
+            id="it has ended by itself",
+        ),
+    ],
+)
+def test_a_recreation_that_was_interrupted(
+    steps: dict[str, str], targets: dict[str, Any], replaced: list[str], done: int, expected: list[str]
+) -> None:
+    now = saved(steps=steps, targets=targets)
+    found = differences(BEFORE, now, lambda namespace, uid: (namespace, uid) in [("a", each) for each in replaced])
+    assert list(found) == expected
+    titles, number = steps_done(BEFORE, now)
+    assert (len(titles), number) == (done, 2)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, [], "text", {}, {"format": 2}, saved(steps=[]), saved(options=None), saved(cluster=1), saved(targets=[])],
 )
 def test_what_is_no_plan(data: Any) -> None:
     assert "M(gpuctl_plan_info)" in str(problem_of(data))
