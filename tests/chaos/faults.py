@@ -26,7 +26,7 @@ class Fault:
     """One thing that goes wrong.
 
     ``status``: answered instead of the server. ``forwarded``: the server has got the request and has acted on it.
-    ``transient``: a run survives a single one of them. ``watch``: only watches are struck.
+    ``transient``: a run survives a single one of them. ``watch``: only watches are struck. ``write``: only writes.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Fault:
     forwarded: bool = False
     transient: bool = False
     watch: bool = False
+    write: bool = False
     repeats: bool = True
 
 
@@ -77,6 +78,14 @@ _PROCESS_FAULTS = (
     Fault("skew", Group.RACE, repeats=False),  # the second writer's clock is an hour fast
 )
 FAULTS = {fault.name: fault for fault in (NONE, *_REQUEST_FAULTS, *_PROCESS_FAULTS)}
+
+# Those of random histories (histories.py).
+OF_HISTORIES = (
+    *(FAULTS[name] for name in ("409", "401", "reset", "reset-after", "kill", "kill-after")),
+    Fault("webhook", status=403, write=True),  # refuses what its dry run has not refused
+    Fault("interrupt", Group.KILL, repeats=False),  # Ctrl-C: SIGINT
+    Fault("interrupt-after", Group.KILL, forwarded=True, repeats=False),
+)
 
 
 @dataclass(frozen=True, order=True)

@@ -31,7 +31,8 @@ PROMISES = {
     "stable": "After that, the task changes nothing and writes nothing.",
     "keeps": "What can be changed in place is not replaced.",
     "unmanaged": "Objects and labels of others are not touched.",
-    "orphans": "Nothing is left behind without its owner: no pod, Service or ConfigMap, and no held Lease.",
+    "orphans": "Nothing is left behind without its owner: no pod, Service or ConfigMap. No Lease stays held, except by "
+    "a run that was killed or could not release it, until the next one that changes pools.",
     "mixture": "If two concurrent runs both succeed, each job is as one of them wants it, not a mixture.",
     "stands": "A run that fails does not undo the work of one that succeeded.",
     "rival": "A run that fails because of a concurrent one says so, and not that a field is immutable.",
@@ -200,9 +201,17 @@ def _orphans(seen: Observation) -> Iterator[str]:
             yield f"{key} has an owner that is gone"
         if obj["kind"] == "Pod" and not owners and key not in seen.unmanaged:
             yield f"{key} has no owner"
-    # A run that has nothing to change leaves the Lease of a dead one to whoever needs it.
-    if seen.final.lease_holder and seen.second.changed:
-        yield f"the Lease is still held by {seen.final.lease_holder}"
+    holder = seen.final.lease_holder
+    if holder and (seen.second.changed or seen.third.changed or not _could_not_release(seen)):
+        yield f"the Lease is still held by {holder}"
+
+
+def _could_not_release(seen: Observation) -> bool:
+    """Whether the first run was killed, or the fault has struck the last thing that it did with the Lease."""
+    writes = [
+        request for request in seen.requests if request.path.endswith("/leases/pools") and request.method != "GET"
+    ]
+    return seen.first.killed or bool(writes and writes[-1].fault)
 
 
 def _mixture(seen: Observation) -> Iterator[str]:

@@ -113,9 +113,11 @@ def _is_of_interest(obj: Object, own: set[str]) -> bool:
 
 
 @contextmanager
-def simulated(nodes: int = 4, *, slow_pods: bool = False, collect_seconds: float = 0.0) -> Iterator[Place]:
+def simulated(
+    nodes: int = 4, *, slow_pods: bool = False, collect_seconds: float = 0.0, behind: float = 0
+) -> Iterator[Place]:
     pod_start_seconds = _SLOW_POD_START if slow_pods else _POD_START
-    simulator = Cluster(nodes=nodes, pod_start_seconds=pod_start_seconds, collect_seconds=collect_seconds)
+    simulator = Cluster(nodes, pod_start_seconds=pod_start_seconds, collect_seconds=collect_seconds, behind=behind)
     with simulator.running() as cluster:
         api = _bare_api(cluster.url, cluster.token)
         names = {"@ns": f"{PREFIX}ns", "@other": f"{PREFIX}other"}

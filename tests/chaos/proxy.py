@@ -31,6 +31,7 @@ SLOW_SECONDS = 0.7
 OUTAGE_SECONDS = 20.0
 _REASONS = {
     401: ("Unauthorized", "Unauthorized"),
+    403: ("Forbidden", 'admission webhook "policy.example.com" denied the request: no room'),
     409: ("Conflict", "the object has been modified; please apply your changes to the latest version and try again"),
     410: ("Expired", "The provided continue parameter is too old"),
     429: ("TooManyRequests", "the server has received too many requests and has asked us to try again later"),
@@ -39,7 +40,12 @@ _REASONS = {
     504: ("Timeout", "Timeout: request did not complete within the requested timeout"),
 }
 _HOP_BY_HOP = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding"})
-_KILLING = frozenset({"kill", "kill-after"})
+_SIGNALS = {
+    "kill": signal.SIGKILL,
+    "kill-after": signal.SIGKILL,
+    "interrupt": signal.SIGINT,
+    "interrupt-after": signal.SIGINT,
+}
 _HOLDING = frozenset({"race", "race3", "freeze", "skew"})
 
 
@@ -76,7 +82,7 @@ class Plan:
     since: float = 0.0
 
     def strikes(self, request: Request) -> bool:
-        if self.fault is None or (self.fault.watch and not request.watch):
+        if self.fault is None or (self.fault.watch and not request.watch) or (self.fault.write and not request.writes):
             return False
         same = (request.method, f"{request.path} {request.dry_run} {request.watch}")
         if self.struck is not None:
@@ -84,7 +90,8 @@ class Plan:
                 return time.monotonic() - self.since < OUTAGE_SECONDS
             return self.fault.name == "down" or (self.always and self.struck == same)
         # Watches have no place among the other requests that would be the same in each run.
-        if request.number != self.k and not (self.fault.watch and request.number >= self.k):
+        is_next = (self.fault.watch or self.fault.write) and request.number >= self.k
+        if request.number != self.k and not is_next:
             return False
         self.struck, self.since = same, time.monotonic()
         return True
@@ -249,8 +256,8 @@ class _Exchange:
         answer = None
         if fault.forwarded and not self.request.watch:
             answer = await self._forward()
-        if fault.name in _KILLING:
-            os.kill(self.lane.pid, signal.SIGKILL)
+        if fault.name in _SIGNALS:
+            os.kill(self.lane.pid, _SIGNALS[fault.name])
             raise _Gone
         if fault.name in ("reset", "reset-after", "down", "outage"):
             self._reset()

@@ -59,7 +59,8 @@ def write_page(page: Path, verdicts: Sequence[Verdict], where: str, command: str
 
 def details(verdict: Verdict) -> str:
     """All that is known of one case."""
-    lines = [f"{verdict.case}: {'held' if not verdict.violations else 'VIOLATED'} ({verdict.seconds} s)"]
+    outcome = "NOT PLAYED" if verdict.broken else "VIOLATED" if verdict.violations else "held"
+    lines = [f"{verdict.case}: {outcome} ({verdict.seconds} s)"]
     lines += [f"  {violation.oracle}: {violation.text}" for violation in verdict.violations]
     lines += [f"    {line}" for line in verdict.requests]
     lines += [f"  says: {line}" for message in verdict.messages for line in (message or "-").splitlines()]

@@ -18,6 +18,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / ".cache" / "collections")]
 
 import yaml  # noqa: E402
-from chaos import recreations  # noqa: E402  (tests and the collection are not installed)
+from chaos import histories, recreations  # noqa: E402  (tests and the collection are not installed)
 from chaos import report as reporting  # noqa: E402
 from chaos.cases import all_cases, sample  # noqa: E402
 from chaos.faults import Case, Group  # noqa: E402
+from chaos.histories import HistoryVerdict  # noqa: E402
 from chaos.scenarios import BY_NAME  # noqa: E402
 from chaos.stage import Reference, Stage, Verdict, as_data  # noqa: E402
 
@@ -44,15 +46,20 @@ def main() -> None:
     if arguments.recreations:
         found = recreations.play(kubeconfig, arguments.recreations)
         sys.exit(str(found) if found.lost else print(found))
+    if arguments.histories or arguments.history:
+        _play_histories(arguments.history or histories.names(arguments.histories, arguments.seed), arguments)
+        return
     cases = [Case.parse(text) for text in (yaml.safe_load(SHORT.read_text()) if arguments.short else arguments.case)]
     names = sorted({case.scenario for case in cases}) or arguments.scenario or list(BY_NAME)
     began = time.monotonic()
     crew = Crew(min(arguments.workers, len(cases) or arguments.workers), kubeconfig)
     try:
-        references = dict(crew.references(names))
-        untrue = [] if arguments.short else _without_fault(references)
+        references, untrue = crew.references(names)
+        untrue = [each for each in untrue if each.broken or not arguments.short]
         if not cases:
             cases = _chosen(arguments, references)
+        untrue += [_not_played(case) for case in cases if case.scenario not in references]
+        cases = [case for case in cases if case.scenario in references]
         where = str(kubeconfig) if kubeconfig else "simulated clusters"
         print(f"{len(cases)} cases on {where}, {crew.size} workers", flush=True)
         verdicts = [*untrue, *_played(crew, cases, references, arguments, began)]
@@ -65,6 +72,25 @@ def main() -> None:
     _finish(arguments, verdicts, time.monotonic() - began)
 
 
+def _play_histories(names: list[str], arguments: argparse.Namespace) -> None:
+    began, crew = time.monotonic(), Crew(min(arguments.workers, len(names)), None)
+    verdicts: list[HistoryVerdict] = []
+    try:
+        for verdict in crew.histories(names):
+            verdicts.append(verdict)
+            if arguments.history or arguments.verbose:
+                print("\n".join([f"{verdict.name}:", *verdict.turns, *verdict.unknown, verdict.broken]), flush=True)
+            elif len(verdicts) % 50 == 0:
+                print(
+                    f"  {len(verdicts)} of {len(names)}, {sum(bool(one.wrong) for one in verdicts)} wrong", flush=True
+                )
+    finally:
+        crew.close()
+    print("\n".join(histories.summary(verdicts)), f"{time.monotonic() - began:.0f} s.", sep="\n")
+    if histories.has_failed(verdicts):
+        sys.exit(1)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -73,6 +99,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--scenario", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--fault", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--recreations", type=int, help="only recreate that many distributed trainings, at least")
+    parser.add_argument("--histories", type=int, help="only that many random histories: GPU-hours against what ran")
+    parser.add_argument("--history", action="append", default=[], help="only this one, e.g. 1:17; repeatable")
     parser.add_argument("--short", action="store_true", help="the cases of short.yaml: `make chaos-short`")
     parser.add_argument("--all", action="store_true", help="every scenario, every fault, every request: hours")
     parser.add_argument("--faults", type=int, default=2000)
@@ -87,13 +115,15 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _without_fault(references: dict[str, Reference]) -> list[Verdict]:
+def _without_fault(reference: Reference) -> Verdict:
     """Without faults every promise holds as well; where it did not at first, that counts as a case."""
-    bad = [each for each in references.values() if each.problems]
-    unusable = [f"{each.scenario}: {text}" for each in bad if not each.usable for text in each.problems]
-    if unusable:
-        sys.exit("\n".join(["Without any fault, there is no measure to judge by:", *unusable]))
-    return [Verdict(f"{each.scenario}/none/0", True, each.problems, [], each.seconds) for each in bad]
+    broken = "" if reference.usable else "without any fault, there is no measure to judge by"
+    case = f"{reference.scenario}/none/0"
+    return Verdict(case, reference.usable, reference.problems, [], reference.seconds, broken=broken)
+
+
+def _not_played(case: Case) -> Verdict:
+    return Verdict(str(case), False, [], [], 0.0, broken="its scenario cannot be played without a fault")
 
 
 def _chosen(arguments: argparse.Namespace, references: dict[str, Reference]) -> list[Case]:
@@ -133,6 +163,9 @@ def _finish(arguments: argparse.Namespace, verdicts: list[Verdict], seconds: flo
     verdicts.sort(key=lambda verdict: Case.parse(verdict.case))
     where = "" if arguments.case else f" Every case is in {arguments.results}."
     print(f"\n{reporting.table(verdicts)}\n\n{seconds:.0f} s.{where}")
+    unplayed = [verdict.case for verdict in verdicts if verdict.broken]
+    if unplayed:
+        print(f"{len(unplayed)} not played, because what comes before the fault went wrong: {', '.join(unplayed)}")
     for verdict in verdicts:
         for violation in verdict.violations:
             print(f"VIOLATED {verdict.case} {violation.oracle}: {violation.text}")
@@ -159,14 +192,26 @@ class Crew:
             self._lines.append(here)
             self._processes.append(process)
 
-    def references(self, names: list[str]) -> Iterator[tuple[str, Reference]]:
+    def references(self, names: list[str]) -> tuple[dict[str, Reference], list[Verdict]]:
+        """The scenarios without a fault, where that is a measure; and what is wrong with these and the others."""
+        usable: dict[str, Reference] = {}
+        bad: list[Verdict] = []
         for answer in self._share([("reference", name, None) for name in names], None):
             if isinstance(answer, Verdict):
-                sys.exit(f"{answer.case}: {answer.broken}")
-            yield answer.scenario, answer
+                bad.append(replace(answer, case=f"{answer.case}/none/0"))
+                continue
+            if answer.usable:
+                usable[answer.scenario] = answer
+            if answer.problems:
+                bad.append(_without_fault(answer))
+        return {name: usable[name] for name in names if name in usable}, bad
 
     def play(self, cases: list[Case], references: dict[str, Reference], limit: float | None) -> Iterator[Verdict]:
         yield from self._share([("case", str(case), references[case.scenario]) for case in cases], limit)
+
+    def histories(self, names: list[str]) -> Iterator[HistoryVerdict]:
+        for answer in self._share([("history", name, None) for name in names], None):
+            yield HistoryVerdict(answer.case, broken=answer.broken) if isinstance(answer, Verdict) else answer
 
     def _share(self, orders: list[Any], limit: float | None) -> Iterator[Any]:
         """Runs of neighbours go to one worker, which knows what their races are measured by."""
@@ -201,14 +246,22 @@ def _work(line: Connection, kubeconfig: Path | None) -> None:
         while order := line.recv():
             what, name, reference = order
             try:
-                answer: Any = stage.reference(name) if what == "reference" else stage.play(Case.parse(name), reference)
-            except Exception:
+                answer: Any = _obey(stage, what, name, reference)
+            except (Exception, SystemExit):
                 answer = Verdict(name, False, [], [], 0.0, broken=traceback.format_exc())
             line.send(answer)
     except (EOFError, KeyboardInterrupt):
         pass
     finally:
         stage.close()
+
+
+def _obey(stage: Stage, what: str, name: str, reference: Reference | None) -> Any:
+    if what == "history":
+        return histories.play(stage, name)
+    if what == "reference" or reference is None:
+        return stage.reference(name)
+    return stage.play(Case.parse(name), reference)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ def ended(api: Api, namespace: str, job: str, exit_code: int = 0) -> None:
     """All running pods of a job terminate."""
     state = {"terminated": {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed", **_times()}}
     for pod in _running(api, namespace, job):
-        _report(api, pod, "Failed" if exit_code else "Succeeded", state)
+        report(api, pod, "Failed" if exit_code else "Succeeded", state)
 
 
 def crashed(api: Api, namespace: str, job: str, exit_code: int) -> None:
@@ -25,7 +25,7 @@ def crashed(api: Api, namespace: str, job: str, exit_code: int) -> None:
     waiting = {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container"}
     last = {"terminated": {"exitCode": exit_code, "reason": "Error", **_times()}}
     for pod in _running(api, namespace, job):
-        _report(api, pod, "Running", {"waiting": waiting}, lastState=last, restartCount=3)
+        report(api, pod, "Running", {"waiting": waiting}, lastState=last, restartCount=3)
 
 
 def without_image(api: Api, namespace: str, job: str) -> None:
@@ -33,13 +33,13 @@ def without_image(api: Api, namespace: str, job: str) -> None:
     for pod in _running(api, namespace, job):
         image = pod["spec"]["containers"][0]["image"]
         waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{image}": not found'}
-        _report(api, pod, "Running", {"waiting": waiting})
+        report(api, pod, "Running", {"waiting": waiting})
 
 
 def waiting(api: Api, namespace: str, job: str, reason: str, message: str) -> None:
     """The containers of a job do not run, for a reason that the node makes up."""
     for pod in _running(api, namespace, job):
-        _report(api, pod, "Running", {"waiting": {"reason": reason, "message": message}})
+        report(api, pod, "Running", {"waiting": {"reason": reason, "message": message}})
 
 
 def event(api: Api, pod: dict[str, Any], message: str) -> None:
@@ -85,7 +85,7 @@ def _is_ready(pod: dict[str, Any]) -> bool:
     return any((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)
 
 
-def _report(api: Api, pod: dict[str, Any], phase: str, state: dict[str, Any], **more: Any) -> None:
+def report(api: Api, pod: dict[str, Any], phase: str, state: dict[str, Any], **more: Any) -> None:
     """Set ``state`` and ``more`` for each container (core/v1 ContainerStatus), none of them ready.
 
     A pod may be missing: a Job that fails for good with its first pod deletes the others.

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from chaos import histories
 from chaos.faults import Case
 from chaos.runner import PlaybookRunner, Runner
 from chaos.stage import WRITERS, Stage, Verdict
@@ -30,6 +31,12 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, St
     yield forked, played
     forked.close()
     played.close()
+
+
+@pytest.mark.parametrize("name", histories.names(20, seed=1))
+def test_the_gpu_hours_of_a_random_history_are_those_of_its_pods(stages: tuple[Stage, Stage], name: str):
+    verdict = histories.play(stages[0], name)
+    assert verdict.wrong == [], "\n".join(verdict.turns)
 
 
 @pytest.mark.parametrize("name", CASES)

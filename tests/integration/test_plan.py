@@ -308,9 +308,7 @@ def test_a_plan_that_is_refused_names_the_job(small: Scene, recorder: Recorder) 
     assert f" {team}/web: fields of the manifest were changed by others" in message
 
 
-def test_an_interrupted_plan_is_finished_and_an_applied_one_is_applied_again(
-    small: Scene, recorder: Recorder
-) -> None:
+def test_an_interrupted_plan_is_finished_and_an_applied_one_is_applied_again(small: Scene, recorder: Recorder) -> None:
     small.plan()
     assert not small.ansible.job(definition=small.manifests["new"]).failed
     done = small.run("provision", plan="plan.json")

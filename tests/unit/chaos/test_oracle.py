@@ -170,8 +170,14 @@ def test_what_is_left_behind():
     assert broken(replace(GOOD, final=state(THEIRS, pod))) == {"orphans"}
     assert broken(replace(GOOD, final=state(NEW, THEIRS, obj("Pod", "alone")))) == {"orphans"}
     lease = obj("Lease", "pools", namespace="gpuctl-system", spec={"holderIdentity": "host/1"})
-    assert broken(replace(GOOD, final=state(NEW, THEIRS, lease))) == set()  # nothing was to be changed, no need for it
-    assert broken(replace(GOOD, second=DONE, final=state(NEW, THEIRS, lease))) == {"orphans"}
+    assert broken(replace(GOOD, final=state(NEW, THEIRS, lease))) == {"orphans"}
+    killed = replace(GOOD, first=Outcome(None), final=state(NEW, THEIRS, lease))
+    assert "orphans" not in broken(killed), "nothing else has changed pools since"
+    assert "orphans" in broken(replace(killed, second=DONE))
+    path = "/apis/coordination.k8s.io/v1/namespaces/gpuctl-system/leases/pools"
+    release, refused = Request("PATCH", path, False), Request("PATCH", path, False, fault="500")
+    assert broken(replace(GOOD, requests=[release, refused], final=state(NEW, THEIRS, lease))) == set()
+    assert broken(replace(GOOD, requests=[refused, release], final=state(NEW, THEIRS, lease))) == {"orphans"}
 
 
 def test_half_of_two_writers():

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from ...cluster.pod_times import hold_of
-from ...cluster.read_jobs import JobId, read_pods
+from ...cluster.read_jobs import ByJob, JobId, read_pods
 from ...cluster.related import own_pods
 from ...engine.apply import ApplyResult
 from ...engine.plan import WORKLOAD_KINDS, Action, Plan, Step
@@ -17,6 +17,7 @@ from ...kube.errors import ApiError, KubeError, as_sentence
 from ...kube.times import time_as_text
 from ...labels import HISTORY
 from ...manifest.digest import digest_of
+from ...manifest.problems import abridged
 from ...manifest.secrets import secret_values, shown_definition
 from ...redaction import redact
 from ...task import Task
@@ -34,7 +35,7 @@ from .run_history import (
     log_keys,
     pod_keys,
 )
-from .run_store import write_history
+from .run_store import NotTheHistory, write_history
 
 if TYPE_CHECKING:
     from ...manifest.job_blocks import JobManifest
@@ -45,14 +46,19 @@ Logs = Mapping[JobId, Sequence[str]]
 
 
 class HistoryWriter:
-    """The history of all namespaces. What cannot be read or written is one warning for each."""
+    """The history of all namespaces. What cannot be read or written, also at the next attempt, is one warning for each.
+
+    Each write has what those before it could not write: what is recorded before a job ends is not known any more then.
+    """
 
     def __init__(self, task: Task[JobOptions], models: Mapping[JobId, JobManifest]) -> None:
         self._task, self._models = task, models
         self._pods: dict[str, Sequence[Object]] = {}  # by uid of the workload
         self._stopping_plans: dict[JobId, Plan] = {}
-        self._written: dict[str, dict[str, str | None]] = defaultdict(dict)
+        self._written: dict[str, KeyChanges] = defaultdict(dict)
+        self._unwritten: dict[str, KeyChanges] = {}
         self._inaccessible: set[str] = set()
+        self._warned: set[str] = set()
 
     def before(self, plans: Sequence[Plan]) -> None:
         """Record what the plans are about to stop: afterwards nothing says any more how long its pods ran.
@@ -68,7 +74,7 @@ class HistoryWriter:
         keys: dict[str, KeyChanges] = defaultdict(dict)
         for plan in plans:
             keys[plan.namespace].update(self._stopped_keys(plan, now))
-        self._write(keys)
+        self._write(keys, is_last=False)
 
     def after(
         self,
@@ -108,7 +114,7 @@ class HistoryWriter:
                 own.update(self._ended_keys(workload, end, now))
             if end and end.result == "Failed" and (lines := (logs or {}).get(job)):
                 own.update(log_keys(workload["metadata"]["uid"], lines))
-        self._write(keys)
+        self._write(keys, is_last=True)
 
     def _untouched_plans(self, results: Sequence[ApplyResult]) -> list[Plan]:
         """The plans to end a run that were not begun, or refused by the server, or made otherwise meanwhile."""
@@ -126,8 +132,9 @@ class HistoryWriter:
 
     def _stopped_keys(self, plan: Plan, now: datetime) -> Keys:
         """What a plan stops: pods, and the run where they are not those of a job that goes on."""
-        if not _ends_run(plan):
-            return self._held_keys(_live_workload(plan), now)
+        if not _ends_run(plan):  # The task that has submitted it may have been killed before it recorded that.
+            held = self._held_keys(_live_workload(plan), now)
+            return {**live_keys(_live_workload(plan), now), **held} if held else held
         result = REPLACED if _workload_step(plan).replaces else DELETED
         return self._ended_keys(_live_workload(plan), RunResult(result, time_as_text(now)), now)
 
@@ -167,14 +174,27 @@ class HistoryWriter:
     def _read_pods(self, workloads: Mapping[JobId, Object]) -> None:
         missing = {job: one["metadata"]["uid"] for job, one in workloads.items()}
         missing = {job: uid for job, uid in missing.items() if uid not in self._pods}
+        if not missing:
+            return
         try:
-            found = read_pods(self._task.client(), missing) if missing else {}
-        except KubeError:  # The history is no reason not to do what the task is for.
+            found = self._list_pods(missing)
+        except KubeError as error:  # The history is no reason not to do what the task is for.
+            names = abridged([f"{namespace}/{name}" for namespace, name in missing], 5)
+            self._task.warn(f"the history does not have the GPU-hours of the pods of {names}: {as_sentence(error)}")
             found = {}
         self._pods |= {uid: found.get(job, ()) for job, uid in missing.items()}
 
-    def _write(self, keys: Mapping[str, Mapping[str, str | None]]) -> None:
-        for namespace, found in keys.items():
+    def _list_pods(self, jobs: Collection[JobId]) -> ByJob:
+        try:
+            return read_pods(self._task.client(), jobs)
+        except KubeError as error:
+            if isinstance(error, ApiError) and error.is_forbidden:
+                raise
+            return read_pods(self._task.client(), jobs)
+
+    def _write(self, keys: Mapping[str, KeyChanges], *, is_last: bool) -> None:
+        for namespace in dict.fromkeys([*keys, *self._unwritten]):
+            found = {**self._unwritten.pop(namespace, {}), **keys.get(namespace, {})}
             written = self._written[namespace]
             new = {key: text for key, text in found.items() if written.get(key) != text}
             if not new or namespace in self._inaccessible:
@@ -183,13 +203,22 @@ class HistoryWriter:
                 write_history(self._task.client(), namespace, new)
                 written.update(new)
             except KubeError as error:
-                self._inaccessible.add(namespace)
+                self._unwritten[namespace] = new
                 forbidden = isinstance(error, ApiError) and error.is_forbidden
-                hint = " Grant get, list, create, patch and delete on configmaps there." if forbidden else ""
-                self._task.warn(
-                    f"the history of jobs in namespace {namespace} (ConfigMap {HISTORY}) is not up to date: "
-                    f"{as_sentence(error)}{hint}"
-                )
+                if forbidden or isinstance(error, NotTheHistory):
+                    self._inaccessible.add(namespace)
+                if is_last or namespace in self._inaccessible:
+                    self._warn(namespace, error, forbidden=forbidden)
+
+    def _warn(self, namespace: str, error: KubeError, *, forbidden: bool) -> None:
+        if namespace in self._warned:
+            return
+        self._warned.add(namespace)
+        hint = " Grant get, list, create, patch and delete on configmaps there." if forbidden else ""
+        self._task.warn(
+            f"the history of jobs in namespace {namespace} (ConfigMap {HISTORY}) is not up to date: "
+            f"{as_sentence(error)}{hint}"
+        )
 
 
 def _job_id(plan: Plan) -> JobId:

@@ -377,10 +377,10 @@ def _hold(uid: str, data: Mapping[str, Any]) -> Hold | None:
 
 
 def _better(one: Hold | None, other: Hold) -> Hold:
-    """The one that knows the end, and knows it exactly."""
+    """The one that knows the end, and knows it exactly; else the later of two ends, each of which is a least one."""
     if one is None:
         return other
-    return max(one, other, key=lambda hold: (hold.end is not None, hold.exact, hold.start is not None))
+    return max(one, other, key=lambda hold: (hold.end is not None, hold.exact, hold.start is not None, hold.end or 0))
 
 
 def _moment(text: str) -> float | None:

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ...accelerators.catalog import catalog
+from ...cluster.nodes import devices_of
 from ...engine.apply import ApplyResult
-from ...engine.plan import WORKLOAD_KINDS, Action, Plan
+from ...engine.plan import WORKLOAD_KINDS, Action, Plan, Step
 from ...task import Task
 from ..advisers import without_failing
 from .ledger_store import LedgerStore
@@ -71,4 +73,15 @@ class RunRecord:
 
 
 def _stops_pods(plan: Plan) -> bool:
-    return plan.action in _STOPS_PODS and any(step.live and step.kind in WORKLOAD_KINDS for step in plan.steps)
+    """Whether pods end: those of what is stopped, or those with accelerators of a service that changes in place."""
+    workloads = [step for step in plan.steps if step.live and step.kind in WORKLOAD_KINDS]
+    return any(plan.action in _STOPS_PODS or _replaces_pods(step) for step in workloads)
+
+
+def _replaces_pods(step: Step) -> bool:
+    replicas = [(change.before, change.after) for change in step.changes if change.path == ("spec", "replicas")]
+    fewer = any(isinstance(one, int) and isinstance(other, int) and other < one for one, other in replicas)
+    if not (fewer or step.changes_pods):
+        return False
+    requested = devices_of(step.live["spec"]["template"])
+    return any(amount and catalog().row(resource) for resource, amount in requested.items())

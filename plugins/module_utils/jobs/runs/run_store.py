@@ -114,8 +114,10 @@ def _write(client: Client, namespace: str, keys: Mapping[str, str | None]) -> di
                 if (created := client.create(_new(HISTORY, namespace, keys))) is not None:
                     return created
                 continue
-            if error.status not in (413, 422) or attempt == _ATTEMPTS - 1:
+            if error.status not in (409, 413, 422) or attempt == _ATTEMPTS - 1:
                 raise
+            if error.status == 409:  # The server has tried five times itself (apiserver, handlers/patch.go).
+                continue
             head = _head(client, namespace)
             if head and not is_managed(head):
                 raise NotTheHistory(

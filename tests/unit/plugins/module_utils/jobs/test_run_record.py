@@ -188,3 +188,75 @@ def test_a_wait_for_the_new_run_adds_nothing_to_the_former_one(cluster: Cluster,
     assert abs((ended - submitted).total_seconds()) <= 2
     assert (new["gpu_hours"] or 0) > 0
     assert new["gpu_hours_exact"] is True
+
+
+def service(replicas: int = 2, **blocks: Any) -> dict[str, Any]:
+    return {**training("serve", **blocks), "kind": "inference", "service": {"replicas": replicas}}
+
+
+def recorded_pods(cluster: Cluster) -> list[dict[str, Any]]:
+    return [json.loads(text) for key, text in stored(cluster).items() if ".pod." in key]
+
+
+@pytest.mark.parametrize(
+    ("manifests", "options"),
+    [
+        pytest.param([service(environment=V2)], {}, id="another image"),
+        pytest.param([service(replicas=1)], {}, id="fewer replicas in the manifest"),
+        pytest.param([], {"name": "serve", "replicas": 1}, id="fewer replicas"),
+    ],
+)
+def test_the_pods_that_a_change_of_a_service_ends_are_recorded(
+    cluster: Cluster, session: Session, manifests: list[dict[str, Any]], options: dict[str, Any]
+) -> None:
+    run(session, service(), wait=True)
+    assert recorded_pods(cluster) == []
+    run(session, *manifests, **options)
+    assert [pod["exact"] for pod in recorded_pods(cluster)] == [False, False]
+    assert [row["gpu_hours"] is not None for row in rows(session)] == [True]
+
+
+def test_a_change_of_a_service_that_ends_no_pod_with_gpus_reads_none(cluster: Cluster, session: Session) -> None:
+    without = {"cpu": 1, "memory": "1Gi", "gpu": 0}
+    for before, after in ((service(), service(replicas=3)), *[(service(resources=without, environment=V2),) * 2]):
+        run(session, before, wait=True)
+        run(session, after)
+        assert recorded_pods(cluster) == []
+        run(session, name="serve", state="absent", wait=True)
+        cluster.call(lambda: cluster.registry.delete("ConfigMap", "default", HISTORY))
+
+
+def test_the_pods_of_a_service_whose_submission_was_not_recorded_count(cluster: Cluster, session: Session) -> None:
+    lost = lose_records_after(cluster, 0)
+    creation = cluster.faults.add(Fault("reset", verb="create", path="*/configmaps", count=None))
+    run(session, service(), wait=True)
+    for number in (lost, creation):
+        cluster.call(lambda number=number: cluster.faults.remove(number))
+    run(session, name="serve", state="restarted")
+    (row,) = rows(session)
+    assert (row["name"], row["gpu_hours"] is not None, len(recorded_pods(cluster))) == ("serve", True, 2)
+
+
+@pytest.mark.parametrize("fault", ["error", "conflict", "reset"])
+def test_what_could_not_be_recorded_before_is_recorded_afterwards(
+    cluster: Cluster, session: Session, fault: str
+) -> None:
+    run(session, training(), wait=True)
+    cluster.faults.add(Fault(fault, verb="patch", path=f"*/configmaps/{HISTORY}"))
+    run(session, state="absent")
+    assert session.warnings == []
+    (row,) = rows(session)
+    assert (row["result"], row["gpu_hours"] is not None) == ("Deleted", True)
+
+
+def test_pods_that_cannot_be_read_before_they_end_are_a_warning(cluster: Cluster, session: Session) -> None:
+    run(session, training(), wait=True)
+    cluster.faults.add(Fault("error", verb="list", path="*/pods*"))
+    run(session, state="absent", wait=True)
+    assert session.warnings == []
+    assert len(recorded_pods(cluster)) == 1
+    run(session, training(), wait=True)
+    cluster.faults.add(Fault("error", verb="list", path="*/pods*", count=2))
+    run(session, state="absent")
+    (warning,) = session.warnings
+    assert warning.startswith("the history does not have the GPU-hours of the pods of default/train: ")
