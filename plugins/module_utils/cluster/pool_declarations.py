@@ -64,8 +64,8 @@ def pool_config_map(declaration: Declaration) -> dict[str, Any]:
         },
         "data": {
             "nodes": _format_nodes(declaration.nodes),
-            **_format_hardware(declaration.hardware),
-            **_format_queue(declaration.queue),
+            **_format(HARDWARE, hardware_fields(declaration.hardware)),
+            **_format(QUEUE, queue_fields(declaration.queue)),
         },
     }
 
@@ -92,6 +92,10 @@ def declarations_in(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Decla
 def _format_nodes(nodes: Mapping[str, str | None]) -> str:
     # Neither node names nor label values contain a colon, a space or a line break: no YAML library needed.
     return "".join(f"{node}: {nodes[node]}\n" if nodes[node] else f"{node}:\n" for node in sorted(nodes))
+
+
+def _format(name: str, fields: Mapping[str, Any]) -> dict[str, str]:
+    return {name: json.dumps(fields, indent=2)} if fields else {}
 
 
 _NODE_LINE = re.compile(rf"(?P<node>{DNS_LABEL}(?:\.{DNS_LABEL})*):\s*(?P<type>{LABEL_VALUE})?")
@@ -129,11 +133,6 @@ def hardware_fields(hardware: PoolHardware) -> dict[str, Any]:
     return {name: dict(value) if name in _MAPS else value for name, value in found.items() if value}
 
 
-def _format_hardware(hardware: PoolHardware) -> dict[str, str]:
-    fields = hardware_fields(hardware)
-    return {HARDWARE: json.dumps(fields, indent=2)} if fields else {}
-
-
 def _parse_hardware(text: str) -> PoolHardware | None:
     """What the text declares; None if it cannot be read: a person may have edited it."""
     fields = _fields_in(text)
@@ -158,10 +157,6 @@ _LIMITS = ("borrowing_limit", "lending_limit")
 def queue_fields(queue: PoolQueue | None) -> dict[str, Any]:
     """How the jobs of a pool wait for it, by the keys of its manifest; without what it does not declare."""
     return {name: value for name, value in asdict(queue).items() if value is not None} if queue else {}
-
-
-def _format_queue(queue: PoolQueue | None) -> dict[str, str]:
-    return {QUEUE: json.dumps(queue_fields(queue), indent=2)} if queue else {}
 
 
 def _parse_queue(text: str | None) -> tuple[PoolQueue | None, bool]:

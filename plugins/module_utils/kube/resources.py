@@ -109,9 +109,9 @@ HYPER_NODE = Resource("HyperNode", VOLCANO_TOPOLOGY_VERSION, "hypernodes", names
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # Finished pods hold no resources.
 
-_BY_KIND = {value.kind: value for value in tuple(globals().values()) if isinstance(value, Resource)}
+BY_KIND = {value.kind: value for value in tuple(globals().values()) if isinstance(value, Resource)}
 
 
 def resource_of(obj: dict[str, Any]) -> Resource:
     """The resource of an object, in the object's version. Raises KeyError for any other kind."""
-    return replace(_BY_KIND[obj["kind"]], api_version=obj["apiVersion"])
+    return replace(BY_KIND[obj["kind"]], api_version=obj["apiVersion"])

@@ -3,23 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from ..accelerators.hardware import PoolHardware
 from ..options import ConcurrencyOptions, option
 
 # What a pool says of its nodes.
-HARDWARE_OPTIONS = (
-    "accelerator",
-    "share_backend",
-    "device_class",
-    "sharing",
-    "mig",
-    "type_aliases",
-    "rdma_resource",
-    "rdma_env",
-    "topology",
-)
+HARDWARE_OPTIONS = tuple(each.name for each in fields(PoolHardware) if each.name != "types")
 
 
 @dataclass(frozen=True, kw_only=True)

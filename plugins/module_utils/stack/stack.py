@@ -27,25 +27,7 @@ from ..engine.plan import Action, Plan, Step, object_id
 from ..engine.planning import step_for
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
-from ..kube.resources import (
-    ALERTMANAGER_CONFIG,
-    CLUSTER_ROLE,
-    CLUSTER_ROLE_BINDING,
-    CONFIG_MAP,
-    DAEMON_SET,
-    GRAFANA_DASHBOARD,
-    NAMESPACE,
-    POD_MONITOR,
-    PROMETHEUS_RULE,
-    ROLE,
-    ROLE_BINDING,
-    RUNTIME_CLASS,
-    SCALED_OBJECT,
-    SERVICE,
-    SERVICE_ACCOUNT,
-    SERVICE_MONITOR,
-    Resource,
-)
+from ..kube.resources import BY_KIND, NAMESPACE, Resource
 from ..labels import DNS_LABEL, FIELD_MANAGER, MANAGED, MANAGED_BY, STACK
 from ..manifest.problems import number_of
 from ..options import Options, option
@@ -56,24 +38,24 @@ Object = dict[str, Any]
 # In the order in which they are created. Namespaces come first; one that exists is left as it is, and none is deleted.
 # Managed Deployments are jobs (cluster/read.py), so there are none here.
 _KINDS: Mapping[str, Resource] = {
-    resource.kind: resource
-    for resource in (
-        NAMESPACE,
-        SERVICE_ACCOUNT,
-        CLUSTER_ROLE,
-        CLUSTER_ROLE_BINDING,
-        ROLE,
-        ROLE_BINDING,
-        CONFIG_MAP,
-        RUNTIME_CLASS,
-        SERVICE,
-        DAEMON_SET,
-        SERVICE_MONITOR,
-        POD_MONITOR,
-        PROMETHEUS_RULE,
-        ALERTMANAGER_CONFIG,
-        GRAFANA_DASHBOARD,
-        SCALED_OBJECT,
+    kind: BY_KIND[kind]
+    for kind in (
+        "Namespace",
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+        "ConfigMap",
+        "RuntimeClass",
+        "Service",
+        "DaemonSet",
+        "ServiceMonitor",
+        "PodMonitor",
+        "PrometheusRule",
+        "AlertmanagerConfig",
+        "GrafanaDashboard",
+        "ScaledObject",
     )
 }
 # Those that not every cluster has, and what has them.
