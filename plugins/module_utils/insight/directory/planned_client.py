@@ -53,20 +53,10 @@ class PlannedClient(Client):
         """An object of the server as it is after the plans; None if they delete it."""
         return after_steps(self._planned.get(object_id(obj), ()), obj)
 
-    def list_objects(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        labels: str = "",
-        fields: str = "",
-        metadata_only: bool = False,
-    ) -> list[Object]:
-        key = (resource, namespace, labels, fields, metadata_only)
+    def list_objects(self, resource: Resource, namespace: str | None = None, **selection: Any) -> list[Object]:
+        key = (resource, namespace, *sorted(each for each in selection.items() if each[1]))
         if key not in self._read_once:
-            self._read_once[key] = super().list_objects(
-                resource, namespace, labels=labels, fields=fields, metadata_only=metadata_only
-            )
+            self._read_once[key] = super().list_objects(resource, namespace, **selection)
         return list(self._read_once[key])
 
     def list_slim(
@@ -77,8 +67,7 @@ class PlannedClient(Client):
         *,
         labels: str = "",
         fields: str = "",
-        metadata_only: bool = False,
-        whole: bool = False,
+        **others: Any,
     ) -> list[T]:
         planned = {
             place: steps
@@ -95,15 +84,15 @@ class PlannedClient(Client):
             return [slim(after)] if after is not None and selector_matches(labels, after) else []
 
         # What a plan labels may match only then. Otherwise a large cluster is not asked for all its ConfigMaps.
-        asked = "" if any(_relabels(step) for steps in planned.values() for step in steps) else labels
+        changes = (change for steps in planned.values() for step in steps for change in step.changes)
+        asked = "" if any(change.path[:2] == _LABELS[: len(change.path)] for change in changes) else labels
         found = super().list_slim(
             resource,
             slim_after if planned else lambda obj: [slim(obj)],
             namespace,
             labels=asked,
             fields=fields,
-            metadata_only=metadata_only,
-            whole=whole,
+            **others,
         )
         created = (
             after_steps(steps, None)
@@ -169,10 +158,6 @@ def after_steps(steps: Iterable[Step], obj: Object | None) -> Object | None:
         elif obj is not None:
             obj = reduce(lambda now, change: with_value_at(now, change.path, change.after), step.changes, obj)
     return obj
-
-
-def _relabels(step: Step) -> bool:
-    return any(change.path[:2] == _LABELS[: len(change.path)] for change in step.changes)
 
 
 def selector_matches(selector: str, obj: Mapping[str, Any]) -> bool:
