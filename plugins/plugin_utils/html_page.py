@@ -112,7 +112,8 @@ def block_html(block: Block) -> Markup:
         case Curves():
             return _each("{}", (_curve(curve, block) for curve in block.curves), "\n")
         case Logs():
-            return Markup("\n").join(_details(title, _code(lines)) for title, lines in block.logs)
+            code = Markup('<pre tabindex="0"><code>{}</code></pre>')
+            return Markup("\n").join(_details(title, code.format("\n".join(lines))) for title, lines in block.logs)
 
 
 def _text(text: str, level: str = "") -> Markup:
@@ -136,10 +137,6 @@ def _list(name: str, rows: Markup) -> Markup:
 
 def _remark(text: str) -> Markup:
     return Markup('<dd class="remark">{}</dd>').format(text) if text else Markup("")
-
-
-def _code(lines: Iterable[str]) -> Markup:
-    return Markup('<pre tabindex="0"><code>{}</code></pre>').format("\n".join(lines))
 
 
 def _details(summary: str, block: Markup) -> Markup:

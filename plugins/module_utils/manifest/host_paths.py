@@ -44,7 +44,7 @@ class HostPaths(NamedTuple):
                 return None
             remedy = "Mount a directory with data or a claim, or ask an administrator to allow the path by a policy"
             return "system path of the node", remedy
-        if any(all(_is_below(*pair) for pair in _pairs(path, root)) for root in self.roots):
+        if any(all(map(_is_below, _spellings(path), _spellings(root))) for root in self.roots):
             return None
         allowed = f"a path below {' or '.join(self.roots)}" if self.roots else "a PersistentVolumeClaim (claim)"
         return f"path of the node that policy {self.policy} does not allow", f"Use {allowed}"
@@ -59,10 +59,6 @@ def _spellings(path: str) -> Iterator[str]:
     """The path, and what a file system that normalizes Unicode makes of it: a full-width dot is a dot."""
     yield normal_path(path)
     yield normal_path(unicodedata.normalize("NFKC", path))
-
-
-def _pairs(path: str, root: str) -> Iterator[tuple[str, str]]:
-    return zip(_spellings(path), _spellings(root), strict=True)
 
 
 def _is_system(path: str) -> bool:

@@ -173,7 +173,8 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
     prerequisites = tuple(_namespace_steps(task, needed, found))
     if level in (SUBMIT, ADMINISTER):  # Jobs need them, and submit may not write them.
         prerequisites += priority_class_steps(task.client(), task.warn)
-    jobs = [place for place in (found if options.namespaces is None else options.namespaces) if _may_have_jobs(place)]
+    places = found if options.namespaces is None else options.namespaces
+    jobs = [place for place in places if owner_of_reserved(place) is None]
     bindings = levels.bindings(subject, level, options.namespaces, jobs)
     managed = _managed_bindings(task)
     bound = {object_id(obj): obj for obj in managed if subject in levels.subjects_of(obj)}
@@ -214,10 +215,6 @@ def _namespaces(task: Task[RbacOptions]) -> list[str]:
     """Those that are not terminating."""
     found = task.client().list_objects(NAMESPACE, metadata_only=True)
     return [obj["metadata"]["name"] for obj in found if not is_terminating(obj)]
-
-
-def _may_have_jobs(namespace: str) -> bool:
-    return owner_of_reserved(namespace) is None
 
 
 def _namespace_steps(task: Task[RbacOptions], names: list[str], found: Collection[str]) -> Iterator[Step]:

@@ -202,7 +202,7 @@ def _device_plugin(snapshot: Snapshot) -> Iterator[Finding]:
             continue
         for profile in catalog().profiles.values():
             evidence = _evidence(each, profile, declared)
-            is_listed = any(each.capacity.get(name) for name in _resources_of(each, profile))
+            is_listed = any(each.capacity.get(row.resource) for row in node.devices if row.profile == profile.name)
             is_broken = node.counted_as.get(profile.name) == "broken"  # which another check says
             if not evidence or is_listed or is_broken:
                 continue
@@ -240,10 +240,6 @@ def _evidence(each: ExaminedNode, profile: Profile, declared: Mapping[str, str])
     if is_default and (labels.get(GPU_TYPE) or labels.get(GPU_TYPE_INTERNAL)) and not each.node.devices:
         return "its GPU type is set"
     return None
-
-
-def _resources_of(each: ExaminedNode, profile: Profile) -> list[str]:
-    return [row.resource for row in each.node.devices if row.profile == profile.name]
 
 
 def _device_counts(snapshot: Snapshot) -> Iterator[Finding]:

@@ -114,16 +114,12 @@ def _declare(task: Task[Any], step: Step, declared: Sequence[Change]) -> Object:
 
     Everything else that we hold is applied as it is: it stays ours, with the value that it has.
     """
-    if not step.desired or not _is_applied(step.live):  # Written by patches: labels of nodes.
+    held = applied_by(FIELD_MANAGER, step.live)
+    if not step.desired or held.keys() == {"apiVersion", "kind", "metadata"}:  # Written by patches: labels of nodes.
         patched = Step(Action.UPDATE, {}, step.live, tuple(declared))
         return guarded_patch(task.client(), patched, dry_run=task.check_mode)
-    held = applied_by(FIELD_MANAGER, step.live)
     desired = reduce(lambda obj, change: with_value_at(obj, change.path, change.after), declared, held)
     return guarded_apply(task.client(), desired, step.live, force=True, dry_run=task.check_mode)
-
-
-def _is_applied(live: Object) -> bool:
-    return applied_by(FIELD_MANAGER, live).keys() > {"apiVersion", "kind", "metadata"}
 
 
 def _remove(task: Task[Any], live: Object, paths: Sequence[Path]) -> None:

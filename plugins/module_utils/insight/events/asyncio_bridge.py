@@ -14,7 +14,7 @@ from typing import Any
 
 from ...kube.client import Client
 from ...kube.connection_options import connection_secrets, resolve_connection
-from ...kube.errors import KubeError
+from ...kube.errors import KubeError, as_sentence
 from ...libraries import missing_library
 from ...redaction import mask_forms, redact
 from ...task import ModuleSpec, Task, TaskFailed, use_profiles_of
@@ -149,7 +149,7 @@ def _validated(args: Mapping[str, Any]) -> dict[str, Any]:
             problems.append(f"{name}: {value} is out of range. Give {least} to {most}.")
     if problems:
         secrets = connection_secrets({name: args.get(name) for name in args}, os.environ)
-        raise SourceFailed(str(redact(f"{NAME}: {' '.join(map(_sentence, problems))}", secrets)))
+        raise SourceFailed(str(redact(f"{NAME}: {' '.join(map(as_sentence, problems))}", secrets)))
     return params
 
 
@@ -159,7 +159,3 @@ _RANGES = {
     "quota_percent": (1, 100),
     "log_lines": (0, 20),
 }
-
-
-def _sentence(text: str) -> str:
-    return f"{text.rstrip('.')}."

@@ -190,7 +190,7 @@ class JobsSource:
         for key in missing:
             kind, _slash, uid = key.partition("/")
             if kind == "job":
-                known = _known(self._state.get(key))
+                known = Known(**self._state.get(key))
                 if namespaces is None or known.namespace in namespaces:
                     self._job_is_gone(uid, known)
             elif kind == "node":
@@ -265,7 +265,7 @@ class JobsSource:
         self._victims.pop(uid, None)
         self._preemptions.pop(uid, None)
         if record := self._state.get(f"job/{uid}"):
-            self._job_is_gone(uid, _known(record))
+            self._job_is_gone(uid, Known(**record))
 
     def _job_is_gone(self, uid: str, known: Known) -> None:
         """Nothing is left of the workload; what the ledger says of its end may have been written meanwhile."""
@@ -299,7 +299,7 @@ class JobsSource:
         uid, job, key = workload["metadata"]["uid"], job_of(workload), f"job/{workload['metadata']['uid']}"
         now = datetime.now(timezone.utc)
         record = self._state.get(key)
-        known = _known(record) if record else known_at_first(workload, job_fields(workload))
+        known = Known(**record) if record else known_at_first(workload, job_fields(workload))
         for step in job_transitions(workload, known, self._facts(workload, known), now, self._pending_after):
             self._report_job(uid, step, workload)
             known = step.after
@@ -368,7 +368,7 @@ class JobsSource:
                 if not row["idle"]:
                     self._state.remove(key)
                 elif record and self._state.get(key) is None:
-                    known, now = _known(record), _now()
+                    known, now = Known(**record), _now()
                     facts = {"utilization": row["utilization"], "idle_for": seconds, "devices": row["devices"]}
                     step = Transition("gpu.idle", f"idle/{now}", now, known.status, known.status, known, facts)
                     self._report(uid, step, str(row["reason"]))
@@ -482,10 +482,6 @@ _LACKING = {
     NODE: "node.lost is not reported",
 }
 _KEPT_PODS = 20
-
-
-def _known(record: Mapping[str, Any]) -> Known:
-    return Known(**record)
 
 
 def _preemption_reason(step: Transition, by_whom: str | None) -> str:

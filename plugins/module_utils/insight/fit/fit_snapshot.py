@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 from ...cluster.admitted_pod import Admission, WantedPod, admitted
 from ...cluster.devices import Inventory
-from ...cluster.pod_facts import PlacedPod, RoomyNode, placed_pod, required_terms, roomy_node
+from ...cluster.pod_facts import PlacedPod, RoomyNode, claim_names, placed_pod, required_terms, roomy_node
 from ...cluster.quota_fit import Charges, charges_of, charges_of_placed, quota_state
 from ...cluster.read_devices import read_devices
 from ...cluster.status import pods_wanted
@@ -209,9 +210,10 @@ def _first_reads(client: Client, workloads: Sequence[Object]) -> _Reads:
     for namespace in _namespaces(workloads):
         reads["quotas", namespace] = partial(client.list_objects, RESOURCE_QUOTA, namespace)
         reads["limit_ranges", namespace] = partial(client.list_objects, LIMIT_RANGE, namespace)
-    for namespace in _namespaces(filter(_claims_volumes, workloads)):
+    for namespace in _namespaces(workload for workload in workloads if claim_names(_spec(workload))):
         reads["claims", namespace] = partial(client.list_objects, PERSISTENT_VOLUME_CLAIM, namespace)
-    if any(_may_be_devices(_spec(workload)) for workload in workloads):
+    specs = map(_spec, workloads)
+    if any(spec.get("resourceClaims") or any("/" in name for name in _requested(spec)) for spec in specs):
         reads["device_classes", ""] = partial(client.list_objects, DEVICE_CLASS)
     return reads
 
@@ -222,8 +224,9 @@ def _later_reads(client: Client, workloads: Sequence[Object], snapshot: FitSnaps
     reads: _Reads = {("budgets", ""): lambda: client.list_objects(POD_DISRUPTION_BUDGET)}
     if any(spec.get("runtimeClassName") for spec in specs):
         reads["runtime_classes", ""] = lambda: _by_name(client.list_objects(RUNTIME_CLASS))
+    own = (term for spec in specs for kind in ("podAffinity", "podAntiAffinity") for term in required_terms(spec, kind))
     existing = (term for pod in snapshot.pods or () for term in pod.keeps_off)
-    if any(map(_selects_namespaces, specs)) or any(map(_selects_by_label, existing)):
+    if any(map(_selects_by_label, chain(own, existing))):
         reads["namespaces", ""] = lambda: {
             obj["metadata"]["name"]: obj["metadata"].get("labels") or {}
             for obj in client.list_objects(NAMESPACE, metadata_only=True)
@@ -279,23 +282,11 @@ def _number_of_pods(objects: Sequence[Object]) -> int:
     return max(least, default=pods_wanted({**objects[0], "status": {}}))
 
 
-def _selects_namespaces(spec: Object) -> bool:
-    return any(map(_selects_by_label, (*required_terms(spec, "podAffinity"), *required_terms(spec, "podAntiAffinity"))))
-
-
 def _selects_by_label(term: Object) -> bool:
     return bool(term.get("namespaceSelector"))
-
-
-def _claims_volumes(workload: Object) -> bool:
-    return any("persistentVolumeClaim" in one for one in _spec(workload).get("volumes") or ())
 
 
 def _requested(spec: Object) -> set[str]:
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
     amounts = ((one.get("resources") or {}) for one in containers)
     return {name for one in amounts for part in ("requests", "limits") for name in one.get(part) or ()}
-
-
-def _may_be_devices(spec: Object) -> bool:
-    return bool(spec.get("resourceClaims")) or any("/" in name for name in _requested(spec))

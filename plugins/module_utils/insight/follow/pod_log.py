@@ -263,7 +263,8 @@ class PodLog(Thread):
         try:
             if not follow:
                 self._client.begin_task()
-            stream = self._stream = self._opened(query, follow=follow)
+            namespace = self.pod["metadata"]["namespace"]
+            stream = self._stream = self._client.open_log(namespace, self.pod_name, query, follow=follow)
         except ApiError as error:
             return self._refused(error, follow=follow)
         except KubeError as error:
@@ -301,9 +302,6 @@ class PodLog(Thread):
             self._pass_on(self._new_lines([(buffer.rest, buffer.cut)], position, None) or [])
             self._rest = None
         return True
-
-    def _opened(self, query: Mapping[str, str], *, follow: bool) -> OpenStream:
-        return self._client.open_log(self.pod["metadata"]["namespace"], self.pod_name, query, follow=follow)
 
     def _refused(self, error: ApiError, *, follow: bool) -> bool:
         """Whether there is nothing to read any more. Raises errors that stay."""
