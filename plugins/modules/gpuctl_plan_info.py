@@ -73,6 +73,8 @@ options:
   plan:
     description:
       - A plan to compare with, as RV(plan) returns it, or the path of a file with the result of this module as JSON.
+      - If E(GPUCTL_PLAN_KEY) is set, RV(plan) is signed with this key, of at least 16 characters, and a plan without its signature is
+        refused. Without a key, a plan is as trusted as those who can write it.
     type: raw
 seealso:
   - module: runwhere.gpuctl.gpuctl_fit_info

@@ -35,10 +35,14 @@ from .plan_capacity import node_rows, pool_rows_of, quota_rows_of, team_rows
 from .plan_effects import PlanEffect, jobs_with_pods, plan_effect
 from .saved_plan import (
     FORMAT,
+    PLAN_KEY,
     WasReplaced,
     differences,
+    key_problem,
     manifests_digest,
     problem_of,
+    signature,
+    signature_problem,
     step_digests,
     step_targets,
     steps_done,
@@ -58,7 +62,11 @@ _NOT_OF_PLAN = ("plan", "concurrency")
 def run(task: Task[PlanOptions]) -> dict[str, Any]:
     """Plan, and with ``plan`` compare: raises TaskFailed if that is not the plan that would be made now."""
     options = task.options
-    saved = _saved(options.plan) if options.plan not in (None, "") else None
+    key = task.environ.get(PLAN_KEY, "")
+    task.mask({key} - {""})
+    if unfit := key_problem(key):
+        raise TaskFailed(unfit)
+    saved = _saved(options.plan, key) if options.plan not in (None, "") else None
     now = datetime.now(timezone.utc)
     found = plan_directory(task, options)
     effects = _effects(task, found, now)
@@ -71,6 +79,8 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
         "steps": step_digests(effects),
         "targets": step_targets(effects),
     }
+    if key:
+        plan["signature"] = signature(plan, key)
     problems = [
         {"kind": each.kind, "namespace": each.namespace or None, "name": each.name or None, "problem": each.text}
         for each in found.problems
@@ -107,7 +117,7 @@ def _saved_options(task: Task[PlanOptions]) -> dict[str, Any]:
     return {**given, "namespace": own.name}
 
 
-def _saved(given: Any) -> Mapping[str, Any]:
+def _saved(given: Any, key: str) -> Mapping[str, Any]:
     """The part of a saved plan that says what it was made from. Raises TaskFailed."""
     if isinstance(given, str):
         try:
@@ -121,7 +131,7 @@ def _saved(given: Any) -> Mapping[str, Any]:
                 f"plan.json."
             ) from None
     saved = given.get("plan", given) if isinstance(given, Mapping) else given
-    if unfit := problem_of(saved):
+    if unfit := problem_of(saved) or signature_problem(saved, key):
         raise TaskFailed(unfit)
     return dict(saved)
 

@@ -12,6 +12,7 @@ what it owns then belongs to another object. So the plan has for these what they
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -120,6 +121,37 @@ def _value(value: Any) -> Any:
 
 def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
+
+
+PLAN_KEY = "GPUCTL_PLAN_KEY"
+_SHORTEST_KEY = 16  # characters
+_NOT_SIGNED = ("signature", "summary")  # The second one is what a workflow adds.
+
+
+def key_problem(key: str) -> str | None:
+    """Why a key is none to sign with, as a message."""
+    if key and len(key) < _SHORTEST_KEY:
+        return f"{PLAN_KEY}: too short. Use at least {_SHORTEST_KEY} random characters, such as openssl rand -hex 32."
+    return None
+
+
+def signature(plan: Mapping[str, Any], key: str) -> str:
+    """What only who has the key can write (HMAC-SHA-256), over all that decides what the plan is."""
+    signed = {name: value for name, value in plan.items() if name not in _NOT_SIGNED}
+    text = json.dumps(signed, sort_keys=True, default=str)
+    return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def signature_problem(saved: Mapping[str, Any], key: str) -> str | None:
+    """Why a saved plan is not from who has the key, as a message. Without a key, all are accepted."""
+    if not key:
+        return None
+    given = saved.get("signature")
+    if not isinstance(given, str):
+        return f"O(plan): not signed, although {PLAN_KEY} is set. Make the plan again where the same key is set."
+    if not hmac.compare_digest(given.encode(), signature(saved, key).encode()):
+        return f"O(plan): changed since it was made, or signed with another {PLAN_KEY}. Make the plan again."
+    return None
 
 
 WasReplaced = Callable[[str, str], bool]
