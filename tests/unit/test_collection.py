@@ -196,6 +196,23 @@ def test_actions_are_pinned() -> None:
     assert [line for line in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)] == []
 
 
+def test_what_awx_installs_is_this_version() -> None:
+    version = yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"]
+    project = yaml.safe_load((ROOT / "awx" / "project" / "collections" / "requirements.yml").read_text())
+    image = yaml.safe_load((ROOT / "awx" / "execution-environment.yml").read_text())
+    for listed in (project, image["dependencies"]["galaxy"]):
+        assert {each["name"]: each["version"] for each in listed["collections"]} == {COLLECTION: version}
+    assert re.search(r":\d+\.\d+\.\d+$|@sha256:", image["images"]["base_image"]["name"])
+
+
+def test_a_checkout_keeps_no_token() -> None:
+    for file in (ROOT / ".github" / "workflows").glob("*.yml"):
+        jobs = yaml.safe_load(file.read_text())["jobs"].values()
+        checkouts = [step for job in jobs for step in job["steps"] if "actions/checkout" in step.get("uses", "")]
+        assert checkouts
+        assert all(step["with"]["persist-credentials"] is False for step in checkouts), file.name
+
+
 def test_the_changelog_has_the_version_or_will_have_it() -> None:
     """Between two releases, galaxy.yml has the version of the next one. The changelog does not have its fragments."""
     version, releases = load("galaxy.yml")["version"], load("changelogs/changelog.yaml")["releases"]
