@@ -12,10 +12,10 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from integration.manifests import compute, training
+from integration.manifests import compute, inference, notebook, training
 from kubesim import Cluster
 
-from .hostile import Visitor, hostile, run
+from .hostile import Visitor, forward, hostile, run
 
 SEEDS = int(os.environ.get("GPUCTL_TEST_ANSWERS", "25"))
 NAMESPACE = "default"
@@ -95,6 +95,64 @@ def places_in(value: Any, depth: int = 0) -> Iterator[tuple[Any, Any]]:
             if depth or key == "status":
                 yield value, key
             yield from places_in(child, depth + 1)
+
+
+ACCOUNT = {"name": "alice", "level": "submit", "namespaces": [NAMESPACE]}
+POLICY = {"kind": "policy", "policy": {"name": "p"}, "teams": {"a": {"namespaces": [NAMESPACE], "max_gpus": 4}}}
+JOBS = [training(), compute("web", resources={"gpu": 1}), notebook("lab"), inference("serve")]
+# Those that write, or read single objects, of which every part is damaged.
+WRITERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "jobs": ("jobs.job", {"definition": JOBS, "namespace": NAMESPACE}),
+    "restart": ("jobs.job", {"definition": JOBS, "namespace": NAMESPACE, "state": "restarted"}),
+    "pause": ("jobs.job", {"definition": JOBS, "namespace": NAMESPACE, "state": "paused"}),
+    "quota": ("quotas.quota", {"definition": {"kind": "quota", "quota": {"name": "q"}, "users": {"new": {"gpu": 2}}}}),
+    "quota info": ("quotas.quota_info", {}),
+    "account": ("rbac.rbac", ACCOUNT),
+    "account gone": ("rbac.rbac", {"name": "alice", "state": "absent"}),
+    "workspace": ("access.workspace", {"namespace": "w", "claim": {"name": "data", "size": "1Gi"}}),
+    "policy": ("access.policy", {"definition": POLICY}),
+    "pool": ("pools.pool", {"definition": {"kind": "pool", "pool": {"name": "p1"}, "nodes": {"node-1": {}}}}),
+    "pool info": ("pools.pool_info", {}),
+    "node info": ("nodes.node_info", {}),
+    "node label": ("nodes.node_label", {"nodes": {"node-1": {"a": "b"}}}),
+    "job info": ("insight.jobs.job_info", {"details": True, "unmanaged": True, "full": True}),
+    "log": ("insight.follow.follow_log", {"name": "web", "namespace": NAMESPACE}),
+    "doctor": ("insight.doctor.doctor", {}),
+    "overview": ("insight.overview", {}),
+    "record": ("insight.history.job_history", {}),
+    "idle": ("insight.idle.idle_jobs", {}),
+}
+
+
+def damaging_all(cluster: Cluster, seed: str, said: list[str]) -> Callable[[Visitor], object]:
+    """Answers as the cluster does, also to writes, each third one with another value anywhere."""
+    chosen = random.Random(seed)
+
+    def answer(visitor: Visitor) -> None:
+        status, body = forward(visitor, cluster.url, cluster.token)
+        try:
+            found = json.loads(body)
+        except ValueError:
+            found = None
+        places = list(places_in({"items": found}))
+        if places and status < 300 and chosen.random() < 0.34:
+            container, key = chosen.choice(places)
+            container[key] = chosen.choice(VALUES)
+            said.append(f"{visitor.method} {visitor.path} {key}: {container[key]!r}"[:300])
+        visitor.answer(json.dumps(found).encode() if places else body, f"{status} Status")
+
+    return answer
+
+
+@pytest.mark.parametrize("task", WRITERS)
+def test_one_wrong_value_in_any_answer_is_no_bug(cluster: Cluster, task: str) -> None:
+    place, options = WRITERS[task]
+    for seed in range(SEEDS // 4 + 1):
+        said: list[str] = []
+        with hostile(damaging_all(cluster, f"{task} {seed}", said)) as server:
+            result = run(place, server.url, **options, retries=0, request_timeout=20).result
+        assert "bug in runwhere.gpuctl" not in str(result.get("msg")), (seed, said[-1:], result.get("exception"))
+        assert "\x1b" not in json.dumps(result, ensure_ascii=False), (seed, said)
 
 
 @pytest.mark.parametrize("task", TASKS)

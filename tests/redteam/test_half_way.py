@@ -6,14 +6,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 from integration.manifests import inference
 from kubesim import Cluster
 
-from .hostile import JSON, Visitor, hostile, run
+from .hostile import JSON, Visitor, forward, hostile, run
 
 NAMESPACE = "default"
 POLICY = {"kind": "policy", "policy": {"name": "p"}, "teams": {"a": {"namespaces": [NAMESPACE], "max_gpus": 4}}}
@@ -66,20 +64,6 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def forward(cluster: Cluster, visitor: Visitor) -> tuple[int, bytes]:
-    """What the cluster really answers."""
-    kept = ("accept", "content-type")
-    lines = (line.partition(": ") for line in visitor.head.splitlines()[1:])
-    headers = {name: value for name, _colon, value in lines if name.lower() in kept}
-    headers["Authorization"] = f"Bearer {cluster.token}"
-    data = visitor.body or None
-    try:
-        with urlopen(Request(cluster.url + visitor.path, data, headers, method=visitor.method), timeout=30) as answer:
-            return answer.status, answer.read()
-    except HTTPError as error:
-        return error.code, error.read()
-
-
 def is_write(visitor: Visitor) -> bool:
     dry = "dryRun" in visitor.path or b'"dryRun"' in visitor.body
     return visitor.method != "GET" and not dry and "reviews" not in visitor.path
@@ -96,7 +80,7 @@ def refusing(cluster: Cluster, part: str) -> Callable[[Visitor], None]:
             status = {"kind": "Status", "status": "Failure", "code": 400, "reason": "BadRequest", "message": text}
             visitor.answer(json.dumps(status).encode(), "400 Bad Request")
             return
-        code, body = forward(cluster, visitor)
+        code, body = forward(visitor, cluster.url, cluster.token)
         visitor.answer(body, f"{code} Status")
 
     return answer
