@@ -16,6 +16,8 @@ class KubeError(Exception):
 
     is_transient = False  # whether the same request may succeed later without any change
     may_be_written = False  # whether the failed request may have changed the cluster all the same
+    is_refused = False  # nothing listens at the address, or there is no such address
+    broke_off = False  # the connection broke while a response was read in pieces
     retry_after: float | None = None  # seconds, as the server asked for, or as many of them as are waited
     asks_to_wait = False  # the server, for longer than a task waits
 

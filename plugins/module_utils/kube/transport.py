@@ -42,10 +42,8 @@ _FIRST_DELAY = 0.2  # seconds; doubles with each retry
 _MAX_DELAY = 5.0
 _LONGEST_HOLD = 30.0  # seconds of a Retry-After
 _SHORTEST_ATTEMPT = 1.0  # seconds
-_NO_TIME = 0.1
 _PROBES = 2
-# Seconds for each of the ``retries``, 4 of all by default, in which an address may refuse connections at first.
-_REFUSED_PER_RETRY = 0.8
+_REFUSED_PER_RETRY = 0.8  # seconds, 4 by default, in which an address may refuse connections at first
 
 # What OpenSSL says to an answer that is not TLS; the second one since 3.2.
 _NO_TLS = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE")
@@ -53,14 +51,6 @@ _WRAPPER = re.compile(r"^(?:<[^>]*>|\w+\(host=.*?, port=\d+\)): ")
 _ERRNO = re.compile(r"\[Errno -?\d+\] ([^()]+)")
 
 T = TypeVar("T")
-
-
-class _BrokenStream(ConnectionProblem):
-    """The connection broke while a response was read in pieces."""
-
-
-class _Refused(ConnectionProblem):
-    """Nothing listens at the address, or there is no such address."""
 
 
 class Transport:
@@ -264,30 +254,23 @@ class Transport:
             if self._aborted:
                 raise ConnectionProblem(f"request not sent: {method} {path}. The task had been aborted.")
             try:
-                result = once(self._outages.probe_seconds if is_probe else self._outages.attempt_timeout(started))
+                result = once(self._outages.attempt_timeout(started))
             except KubeError as problem:
                 may_be_written |= writes and problem.may_be_written
                 delay = problem.retry_after or _delay(attempt)
-                if isinstance(problem, _BrokenStream):  # However late: the server had answered.
-                    again = attempt < self._connection.retries
-                else:
-                    again = self._tries_again(problem, repeats_conflict, attempt, self._clock() + delay - started)
-                if not again:
-                    if _is_outage(problem) and is_probe:
-                        self._outages.probe_failed()
-                    elif _is_outage(problem):
-                        self._outages.gave_up(started, refused=isinstance(problem, _Refused))
+                if not self._tries_again(problem, repeats_conflict, attempt, self._clock() + delay - started):
+                    if _is_outage(problem):
+                        self._outages.gave_up(started, is_probe=is_probe, is_refused=problem.is_refused)
                     problem.may_be_written = may_be_written
                     raise
-                throttled = isinstance(problem, ApiError) and problem.status == 429
+                if not isinstance(problem, ApiError) or problem.status != 429:
+                    self._sleep(delay)
+                    continue
             else:
                 self._outages.answered()
                 return result
-            if throttled:
-                self._rate_limiter.hold(delay)
-                self._rate_limiter.wait()
-            else:
-                self._sleep(delay)
+            self._rate_limiter.hold(delay)
+            self._rate_limiter.wait()
         raise AssertionError("unreachable")  # pragma: no cover
 
     def _tries_again(self, problem: KubeError, repeats_conflict: bool, attempt: int, seconds: float) -> bool:
@@ -296,9 +279,11 @@ class Transport:
         A server that has answered before is being restarted or upgraded: only the time limits the attempts then. One
         that never has is probably the wrong one, and where its address refuses connections, that is soon reported.
         """
+        if problem.broke_off:  # However late: the server had answered.
+            return attempt < self._connection.retries
         if seconds >= self._outages.left:
             return False
-        if isinstance(problem, _Refused) and not self._outages.has_answered:
+        if problem.is_refused and not self._outages.has_answered:
             return seconds <= _REFUSED_PER_RETRY * self._connection.retries
         if attempt < self._connection.retries:
             return _is_retryable(problem, repeats_conflict)
@@ -307,21 +292,17 @@ class Transport:
     def _require_time(self, method: str, path: str) -> None:
         """Raises ConnectionProblem if earlier requests of the task have waited for ``request_timeout`` in vain."""
         if self._outages.is_over:
-            peer = self._connection.peer
-            why = f"has not answered for {self._connection.request_timeout:.0f} s ({peer.timeout})"
-            if self._outages.was_refused:
-                why = f"refuses connections. Check {peer.check}"
-            raise ConnectionProblem(
-                f"request not sent: {method} {path}. {_capital(peer.name)} {self._connection.server} {why}."
-            )
+            peer, seconds = self._connection.peer, f"{self._connection.request_timeout:.0f} s"
+            silent = f"has not answered for {seconds} ({peer.timeout})"
+            why = f"refuses connections. Check {peer.check}" if self._outages.was_refused else silent
+            raise ConnectionProblem(f"request not sent: {method} {path}: {peer.name} {self._connection.server} {why}.")
 
     def _connection_problem(self, error: Exception, *, broke_off: bool = False) -> ConnectionProblem:
-        """The problem of an error of urllib3 or the operating system; ``broke_off``: in the middle of a response."""
-        # The first one is also the base of the second.
-        from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
+        """The problem of an error of urllib3 or the operating system."""
+        from urllib3.exceptions import ConnectTimeoutError, NewConnectionError  # The first is the base of the second.
 
-        found: type[ConnectionProblem] = _Refused if isinstance(error, NewConnectionError) else ConnectionProblem
-        problem = (_BrokenStream if broke_off else found)(_cannot_reach(self._connection, error))
+        problem = ConnectionProblem(_cannot_reach(self._connection, error))
+        problem.is_refused, problem.broke_off = isinstance(error, NewConnectionError), broke_off
         problem.may_be_written = not isinstance(error, ConnectTimeoutError)
         problem.is_transient = not _is_certificate_problem(error)
         return problem
@@ -444,12 +425,10 @@ class RateLimiter:
 class OutageBudget:
     """The seconds that a task may spend on requests that are never answered: ``request_timeout`` for all together.
 
-    Otherwise each request to a silent server would wait that long, those of a rollback or a report included. Requests
-    that are answered in the end cost nothing.
-
-    A request may also be the only one that is not answered, such as one that waits for a webhook. So once the time of a
-    server that has answered before is over, others are sent all the same, once and briefly: the first answer gives half
-    of the time again, half of that the next time, and _PROBES requests without one are the last.
+    Otherwise each request to a silent server would wait that long. Requests that are answered in the end cost nothing.
+    A single one may wait for a webhook. So once the time of a server that has answered before is over, others are sent
+    all the same, once and briefly: the first answer gives half of the time again, half of that the next time, and
+    _PROBES requests without one are the last.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
@@ -461,15 +440,13 @@ class OutageBudget:
 
     def reset(self) -> None:
         self._seconds, self._lost, self._lost_until = self._whole, 0.0, -math.inf
-        self._failed_probes = 0
-        self.was_refused = False
+        self._failed_probes, self.was_refused = 0, False
 
     def answered(self) -> None:
         self.has_answered = True
         if self.left <= 0:
             with self._lock:
-                self._seconds = max(self._seconds / 2, _SHORTEST_ATTEMPT)
-                self._lost, self._failed_probes = 0.0, 0
+                self._seconds, self._lost, self._failed_probes = max(self._seconds / 2, _SHORTEST_ATTEMPT), 0.0, 0
 
     @property
     def left(self) -> float:
@@ -480,29 +457,21 @@ class OutageBudget:
         """Whether no more requests are sent."""
         return self.left <= 0 and (not self.has_answered or self._failed_probes >= _PROBES)
 
-    @property
-    def probe_seconds(self) -> float:
-        return min(_SHORTEST_ATTEMPT, self._whole / 20)
-
     def attempt_timeout(self, started: float) -> float:
         """The seconds for the next attempt of a request that was started at that time: half of what is left, so that a
         lost answer can be asked for again."""
-        left = self.left - (self._clock() - started)
-        return max(left / 2, min(left, _SHORTEST_ATTEMPT), _NO_TIME)
+        return max((self.left - (self._clock() - started)) / 2, _SHORTEST_ATTEMPT)
 
-    def gave_up(self, started: float, *, refused: bool = False) -> None:
+    def gave_up(self, started: float, *, is_probe: bool, is_refused: bool) -> None:
         """Count the time of a request that was never answered; that of concurrent ones only once. All of it is lost
         where the address has refused connections from the beginning."""
         with self._lock:
             now = self._clock()
+            self._failed_probes += is_probe
             self._lost += now - max(started, self._lost_until)
             self._lost_until = now
-            if refused and not self.has_answered:
+            if is_refused and not self.has_answered:
                 self.was_refused, self._lost = True, self._seconds
-
-    def probe_failed(self) -> None:
-        with self._lock:
-            self._failed_probes += 1
 
 
 def _is_retryable(problem: KubeError, repeats_conflict: bool) -> bool:
@@ -558,10 +527,6 @@ def _cannot_reach(connection: Connection, problem: Exception) -> str:
     else:
         cause = cut(_system_message(problem))
     return f"{peer.unreachable}{connection.server}{via}: {cause}. Check {peer.check}."
-
-
-def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _system_message(problem: Exception) -> str:
