@@ -34,6 +34,16 @@ options:
     description: How often Prometheus evaluates the rules.
     type: str
     default: 1m
+  exporter_jobs:
+    description:
+      - Of which scrape jobs the rules take what exporters measure, as regular expressions of the label C(job). Any other program could
+        claim to measure the devices of another namespace. By default, any.
+    type: list
+    elements: str
+  state_metrics_jobs:
+    description: Of which scrape jobs the rules take what kube-state-metrics tells of pods and nodes, in the same way. By default, any.
+    type: list
+    elements: str
 seealso:
   - module: runwhere.gpuctl.gpuctl_doctor
 extends_documentation_fragment:

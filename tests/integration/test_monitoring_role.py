@@ -126,6 +126,14 @@ def test_install_again_check_and_remove(ansible_and_api: tuple[Ansible, Api]) ->
     (dropped,) = endpoint["metricRelabelings"]
     assert (dropped["action"], dropped["sourceLabels"]) == ("drop", ["__name__"])
     assert re.fullmatch(dropped["regex"], "DCGM_FI_DEV_GPU_UTIL"), "no program speaks for the exporter"
+    exporter = found["PodMonitor"]["gpuctl-dcgm-exporter"]["spec"]
+    assert exporter["namespaceSelector"] == {"matchNames": ["gpuctl-accelerators"]}, "no pod of a user is the exporter"
+    assert exporter["podMetricsEndpoints"][0]["relabelings"][-1] == {
+        "targetLabel": "job", "replacement": "gpuctl-dcgm-exporter",
+    }  # fmt: skip
+    rules = json.dumps(rule["spec"]["groups"][0]["rules"]).replace("\\", "")
+    for trusted in ('DCGM_FI_DEV_GPU_UTIL{job=~"gpuctl-dcgm-exporter"}', 'job=~"kube-state-metrics"'):
+        assert trusted in rules
     groups = ["runwhere-gpuctl.recording", "runwhere-gpuctl.alerts"]
     assert [group["name"] for group in rule["spec"]["groups"]] == groups
     assert "{{ $labels.hostname }}" in rule["spec"]["groups"][1]["rules"][0]["annotations"]["summary"]

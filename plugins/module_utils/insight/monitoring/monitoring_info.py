@@ -35,6 +35,8 @@ class MonitoringInfoOptions(Options):
     accelerators: list[str] | None = option("list", elements="str")
     alerts: dict[str, Any] | None = option("dict")
     interval: str = option("str", default=DEFAULT_INTERVAL)
+    exporter_jobs: list[str] | None = option("list", elements="str")
+    state_metrics_jobs: list[str] | None = option("list", elements="str")
 
 
 def run(task: Task[MonitoringInfoOptions]) -> dict[str, Any]:
@@ -71,7 +73,8 @@ def _queries(options: MonitoringInfoOptions) -> Queries:
     if unknown:
         text = f"accelerators: unknown accelerator: {unknown[0]}. Known are {', '.join(sorted(known))}."
         raise TaskFailed.before_any_write([text])
-    return plain_queries(catalog(), names=names)
+    exporters, states = ("|".join(jobs or ()) for jobs in (options.exporter_jobs, options.state_metrics_jobs))
+    return plain_queries(catalog(), names=names, exporter_jobs=exporters, state_jobs=states)
 
 
 def _exporter_rows(queries: Queries) -> list[dict[str, Any]]:

@@ -66,7 +66,7 @@ def _idle(queries: Queries, alert: Alert) -> str:
 
 
 def _pending(queries: Queries, alert: Alert) -> str:
-    pending = queries.pods('kube_pod_status_phase{phase="Pending"}==1')
+    pending = queries.pods('kube_pod_status_phase{phase="Pending"}') + "==1"
     waited = queries.pods("kube_pod_created")
     return f"max by({','.join(JOB)})((time()-{waited}) and ({pending}))>{duration_seconds(alert.window)}"
 

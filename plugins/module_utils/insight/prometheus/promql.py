@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 
@@ -103,9 +103,10 @@ EVERYTHING = PodSelection()
 
 @dataclass(frozen=True)
 class ExporterSeries:
-    """The series of an exporter, which a profile describes."""
+    """The series of an exporter, which a profile describes. ``jobs``: of which scrape jobs, as a regular expression."""
 
     exporter: Exporter
+    jobs: str = ""
 
     def measured(self, measure: str, select: PodSelection = EVERYTHING) -> str | None:
         """A measure in its unit, with the exporter's labels; None if there is none."""
@@ -125,9 +126,9 @@ class ExporterSeries:
 
     def by_pod(self, expression: str, select: PodSelection = EVERYTHING) -> str:
         """One series for each pod and device, or partition."""
-        owner = self.exporter.owner
-        if not owner:
+        if not self.exporter.owner:
             return f"max by({','.join(GPU)})({self.normalized(expression)})"
+        owner = scraped_by(self.jobs, self.exporter.owner)
         return (
             f"max by(UUID,GPU_I_ID)({self.normalized(expression)})"
             f"*on(UUID) group_right()(group by(namespace,pod,UUID)({self.normalized(self._of_pods(owner, select))}))"
@@ -142,7 +143,10 @@ class ExporterSeries:
 
     def errors(self, means: str) -> Iterator[str]:
         """The metrics of errors whose value means a ``count``, a ``code`` or ``healthy``."""
-        yield from (_selected(series) for series in self.exporter.series("errors") if series.means == means)
+        yield from (self._selected(each) for each in self.exporter.series("errors") if each.means == means)
+
+    def _selected(self, series: ExportedSeries) -> str:
+        return scraped_by(self.jobs, _with(series.name, [equal(label, value) for label, value in series.where.items()]))
 
     def _series(self, measure: str) -> Sequence[ExportedSeries]:
         return self.exporter.series(_QUANTITIES.get(measure, measure))
@@ -166,7 +170,7 @@ class ExporterSeries:
         return expression
 
     def _term(self, series: ExportedSeries, select: PodSelection) -> str:
-        metric = _selected(series)
+        metric = self._selected(series)
         text = metric if self.exporter.owner else self._of_pods(metric, select)
         return f"({text}){_times(series.factor)}" if " or " in text else f"{text}{_times(series.factor)}"
 
@@ -180,22 +184,18 @@ class ExporterSeries:
 _QUANTITIES = {"tensor_activity": "efficiency"}
 
 
-def _selected(series: ExportedSeries) -> str:
-    return _with(series.name, [equal(label, value) for label, value in series.where.items()])
-
-
 def _times(factor: float) -> str:
     if factor == 1:
         return ""
     return f"*{factor:.0f}" if factor > 1 else f"/{1 / factor:.0f}"
 
 
-def exporters_of(catalog: Catalog, names: Sequence[str] = ()) -> tuple[ExporterSeries, ...]:
+def exporters_of(catalog: Catalog, names: Sequence[str] = (), jobs: str = "") -> tuple[ExporterSeries, ...]:
     """The exporters of all profiles, or of those named; each once, although profiles are like each other."""
     chosen = [profile for profile in catalog.profiles.values() if not names or profile.name in names]
     found: dict[str, ExporterSeries] = {}
     for exporter in (exporter for profile in chosen for exporter in profile.exporters if exporter.quantities):
-        found.setdefault(repr((exporter.labels, exporter.quantities)), ExporterSeries(exporter))
+        found.setdefault(repr((exporter.labels, exporter.quantities)), ExporterSeries(exporter, jobs))
     return tuple(found.values())
 
 
@@ -244,11 +244,13 @@ def _unique(texts: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Queries:
-    """The expressions for one Prometheus. ``source`` says what they may build on."""
+    """The expressions for one Prometheus. ``source`` says what they may build on, ``state_jobs`` which scrape jobs are
+    those of kube-state-metrics, as a regular expression."""
 
     exporters: tuple[ExporterSeries, ...]
     resources: ResourceNames
     source: Source = Source.RULES
+    state_jobs: str = ""
     has_pod_info: bool = False  # recorded already, whatever the source
 
     # What recording rules record, as a selection of it.
@@ -259,7 +261,7 @@ class Queries:
             return _series(POD_INFO, select)
         names = {"job_name": APP, "job_type": JOB_TYPE, "pool": POOL, "priority": PRIORITY}
         matchers = [not_equal(_pod_label(JOB_TYPE), ""), *([equal(_pod_label(APP), select.job)] if select.job else [])]
-        text = workload(of_pods(_with("kube_pod_labels", matchers), select))
+        text = workload(of_pods(self._state("kube_pod_labels", matchers), select))
         for name, key in names.items():
             text = replaced(text, name, _pod_label(key))
         return f"max by({','.join([*POD, *names])})({text})"
@@ -291,7 +293,7 @@ class Queries:
         if self.source is Source.RULES:
             return ALLOCATABLE
         resources = self.resources.whole if select_whole else self.resources.every
-        metric = _with("kube_node_status_allocatable", [matches("resource", resources)])
+        metric = self._state("kube_node_status_allocatable", [matches("resource", resources)])
         return f"sum by(node)({replaced(metric, 'node', 'exported_node')})"
 
     def free(self) -> str:
@@ -357,7 +359,9 @@ class Queries:
 
     def queue_wait(self, select: PodSelection = EVERYTHING) -> str:
         """The seconds until the last pod of a job was bound to a node."""
-        created, bound = (workload(name) for name in ("kube_pod_created", "kube_pod_status_scheduled_time"))
+        created, bound = (
+            workload(self._state(name)) for name in ("kube_pod_created", "kube_pod_status_scheduled_time")
+        )
         waited = f"(max by(namespace,pod)({bound})-max by(namespace,pod)({created}))"
         return f"max by({','.join(JOB)})({waited}{self._of_jobs(select)})"
 
@@ -394,29 +398,29 @@ class Queries:
 
     def pods(self, metric: str, select: PodSelection = EVERYTHING) -> str:
         """A metric of kube-state-metrics about pods, with job_name and pool."""
-        return f"max by(namespace,pod)({workload(metric)}){self._of_jobs(select)}"
+        return f"max by(namespace,pod)({workload(scraped_by(self.state_jobs, metric))}){self._of_jobs(select)}"
 
     def quota_used(self) -> str:
         """Which part of its quota of accelerators a namespace has used."""
         metric = "kube_resourcequota"
         resource = matches("resource", self.resources.quota_keys)
         used, hard = (
-            f"max by(namespace,resourcequota,resource)({workload(_with(metric, [resource, equal('type', kind)]))})"
-            for kind in ("used", "hard")
+            f"max by(namespace,resourcequota,resource)({workload(self._state(metric, [resource, which]))})"
+            for which in (equal("type", "used"), equal("type", "hard"))
         )
         return f"{used}/({hard}>0)"
 
     def lost_nodes(self) -> str:
         """0 for nodes with accelerators or in pools that are not ready, with the pool where it is known."""
-        conditions = _with("kube_node_status_condition", [equal("condition", "Ready"), equal("status", "true")])
+        conditions = self._state("kube_node_status_condition", [equal("condition", "Ready"), equal("status", "true")])
         ready = f"max by(node)({replaced(conditions, 'node', 'exported_node')})"
         return f"({ready}==0)*on(node) group_left(pool)({self.node_info()})"
 
     def node_info(self) -> str:
         """1 for each node with accelerators or in a pool, with the label pool where it is known."""
         label = _pod_label(POOL)
-        labels = replaced(_with("kube_node_labels", [not_equal(label, "")]), "node", "exported_node")
-        plain = Queries(self.exporters, self.resources, Source.POD_LABELS)
+        labels = replaced(self._state("kube_node_labels", [not_equal(label, "")]), "node", "exported_node")
+        plain = replace(self, source=Source.POD_LABELS)
         return (
             f"group by(node,pool)({replaced(labels, 'pool', label)}) "
             f"or on(node) group by(node)({plain.allocatable(select_whole=False)}>0)"
@@ -430,6 +434,9 @@ class Queries:
     def _shared(self) -> list[ExporterSeries]:
         return [each for each in self.exporters if each.exporter.backend]
 
+    def _state(self, metric: str, matchers: Iterable[str] = ()) -> str:
+        return scraped_by(self.state_jobs, _with(metric, matchers))
+
     def _errors(self, means: str) -> str:
         return " or ".join(each.by_device(metric) for each in self._whole for metric in each.errors(means))
 
@@ -438,10 +445,10 @@ class Queries:
 
     def _held(self, resources: str, select: PodSelection) -> str:
         """Bound and not ended: what counts against the node. Requests of ended pods stay in kube-state-metrics."""
-        requests = _with(
+        requests = self._state(
             "kube_pod_container_resource_requests", [matches("resource", resources), not_equal("node", "")]
         )
-        phases = _with("kube_pod_status_phase", [matches("phase", "Pending|Running")])
+        phases = self._state("kube_pod_status_phase", [matches("phase", "Pending|Running")])
         requested = replaced(workload(of_pods(requests, select)), "node", "exported_node")
         return (
             f"sum by(namespace,pod,node,resource)({requested})"
@@ -454,9 +461,16 @@ class Queries:
         return frozenset(name for name in MEASURES if any(exporter.measured(name) for exporter in self.exporters))
 
 
-def plain_queries(catalog: Catalog, source: Source = Source.POD_LABELS, names: Sequence[str] = ()) -> Queries:
+def plain_queries(
+    catalog: Catalog,
+    source: Source = Source.POD_LABELS,
+    names: Sequence[str] = (),
+    *,
+    exporter_jobs: str = "",
+    state_jobs: str = "",
+) -> Queries:
     """The expressions for the profiles in use."""
-    return Queries(exporters_of(catalog, names), resources_of(catalog, names), source)
+    return Queries(exporters_of(catalog, names, exporter_jobs), resources_of(catalog, names), source, state_jobs)
 
 
 def reserved_metrics(catalog: Catalog) -> str:
@@ -518,6 +532,12 @@ def _alternatives(metric: str, select: PodSelection, namespace: str = "namespace
 def _pod_label(key: str) -> str:
     """The label of kube_pod_labels for a label of pods."""
     return f"label_{sanitized(key)}"
+
+
+def scraped_by(jobs: str, metric: str) -> str:
+    """The metric as these scrape jobs have brought it: any program can claim to be an exporter, and of any pod."""
+    name, _brace, inner = metric.partition("{")
+    return _with(name, [inner.removesuffix("}"), matches("job", jobs) if jobs else ""])
 
 
 def _with(metric: str, matchers: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catalog import built_in_catalog
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.alerts import rule_groups
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.label_matchers import promql_string
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.promql import (
     EVERYTHING,
@@ -335,6 +336,35 @@ def test_free_devices_and_their_fragmentation(tmp_path: Path) -> None:
             rounded(asked.fragmentation(4), ({}, 0)),
         ],
     )
+
+
+@pytest.mark.parametrize("honor", [True, False])
+def test_a_program_of_a_tenant_does_not_speak_of_the_devices_and_pods_of_others(tmp_path: Path, honor: bool) -> None:
+    """It claims to be the exporter and kube-state-metrics, of a pod in another namespace, by its own scrape job."""
+    told = state("train-0", resources={"nvidia_com_gpu": 1}, job="train")
+    other = {**told, **state("train-0", resources={"nvidia_com_gpu": 900}, job="evil")}
+    own = {"job": "gpuctl-dcgm-exporter", "UUID": "GPU-1"}
+    given = {
+        scraped("DCGM_FI_DEV_GPU_UTIL", honor, **own): "40x200",
+        scraped("DCGM_FI_DEV_GPU_UTIL", honor, job="kubernetes-pods", UUID="GPU-1"): "99x200",
+        scraped("DCGM_FI_DEV_GPU_UTIL", honor, job="a/gpuctl-dcgm-exporter", UUID="GPU-666"): "99x200",
+        **{name.replace("{", '{job="kube-state-metrics",', 1): values for name, values in told.items()},
+        **{name.replace("{", '{job="kubernetes-pods",', 1): values for name, values in other.items()},
+    }
+    trusting = plain_queries(
+        built_in_catalog(), exporter_jobs="gpuctl-dcgm-exporter", state_jobs="kube-state-metrics|other"
+    )
+    pod = {"namespace": "team", "pod": "train-0", "job_name": "train", "pool": "a100"}
+    held = {**pod, "node": "n1", "resource": "nvidia_com_gpu"}
+    cases = [
+        answer(trusting.measured("utilization"), ({**pod, "UUID": "GPU-1"}, 0.4)),
+        answer(trusting.allocated(), (held, 1)),
+    ]
+    check(tmp_path, [], given, promql_expr_test=cases)
+    rules_file(tmp_path / "trusting.yml", recording_rules(trusting))
+    every = [rule["expr"] for group in rule_groups(trusting) for rule in group["rules"]]
+    raw = re.compile(r"\b(?:kube_(?!.*:)\w+|DCGM_\w+)\b(?!\{[^}]*job=~)")
+    assert [text for text in every if raw.search(text)] == []
 
 
 def test_the_wait_in_the_queue_is_that_of_the_last_pod(tmp_path: Path) -> None:
