@@ -17,6 +17,7 @@ DEFAULT_POOL = "default"
 RESERVED_NAMESPACES = "kube-"  # the prefix of Kubernetes' own namespaces
 POOLS_LEASE = "pools"  # the Lease that serializes changes of pools
 PULL_SECRET = "gpuctl-registry"  # the Secret of a namespace with the credentials of image registries
+OBJECT_COUNTS = "gpuctl-object-counts"  # the ResourceQuota of a namespace that limits how many objects it has
 TOKEN_SECRET = "gpuctl-tokens"  # the Secret of a namespace to whose keys jobs refer
 LEDGER = "gpuctl-ledger"  # the ConfigMap of each namespace that records its trainings
 HISTORY = "gpuctl-history"  # the ConfigMap of each namespace that records the runs of its jobs; full ones have a suffix

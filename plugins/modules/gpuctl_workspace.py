@@ -20,7 +20,7 @@ options:
   state:
     description:
       - V(present) creates or updates what the options describe.
-      - V(absent) deletes the claim with its data, and the Secrets, if this module created them. The namespace is kept.
+      - V(absent) deletes the claim with its data, the Secrets and the limits, if this module created them. The namespace is kept.
         M(runwhere.gpuctl.gpuctl_quota) deletes namespaces.
     type: str
     choices: [present, absent]
@@ -79,6 +79,17 @@ options:
         file that Ansible Vault encrypts.
       - Tokens that are not mentioned stay. The value V(null) removes one.
     type: dict
+  object_counts:
+    description:
+      - How many objects of each kind the namespace may have, by the name of the resource, such as V(configmaps) and V(jobs.batch), for the
+        ResourceQuota C(gpuctl-object-counts). Without a limit, an account that may write in one namespace can fill the storage of the
+        whole cluster, and make lists of all namespaces too large to be read.
+      - What the namespace has above a limit stays, and nothing is added. V({}) removes the ResourceQuota.
+    type: dict
+  keep_object_counts:
+    description: Whether a ResourceQuota of O(object_counts) that the namespace has already is left as it is.
+    type: bool
+    default: false
 seealso:
   - module: runwhere.gpuctl.gpuctl_quota
     description: Create and limit the namespaces of users.
@@ -114,6 +125,13 @@ EXAMPLES = r"""
     namespace: alice
     tokens:
       hugging-face: "{{ hugging_face_token }}"
+
+- name: Limit how many objects the namespace may have
+  runwhere.gpuctl.gpuctl_workspace:
+    namespace: alice
+    object_counts:
+      configmaps: 300
+      jobs.batch: 1000
 
 - name: Delete the claim, with all data, and the credentials
   runwhere.gpuctl.gpuctl_workspace:

@@ -89,8 +89,11 @@ def test_check_run_and_again(ansible: Ansible, api: Api, recorder: Recorder, col
     for secret in (PASSWORD, colleague.token, base64.b64encode(f"robot:{PASSWORD}".encode()).decode()):
         assert secret not in first.output
         assert secret not in json.dumps([task.result for task in first.tasks])
-    (quota,) = api.list("resourcequota", colleague.name)
+    quota, counts = sorted(
+        api.list("resourcequota", colleague.name), key=lambda obj: "count/pods" in obj["spec"]["hard"]
+    )
     assert quota["spec"]["hard"]["requests.nvidia.com/gpu"] == "2"
+    assert (counts["spec"]["hard"]["count/configmaps"], counts["spec"]["hard"]["count/jobs.batch"]) == ("300", "1k")
     claim = api.get("persistentvolumeclaim", "data", colleague.name)
     assert claim["spec"]["resources"]["requests"]["storage"] == "10Gi"
     assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
@@ -108,6 +111,37 @@ def test_check_run_and_again(ansible: Ansible, api: Api, recorder: Recorder, col
         assert recorder.writes == recorder.dry_runs == []
         assert {request.method for request in recorder.requests} == {"GET"}
     assert colleague.file.read_bytes() == content, "a token that is valid for long enough is kept"
+
+
+def test_an_account_cannot_fill_the_cluster_with_objects(ansible: Ansible, api: Api, namespace: str):
+    """Limits of one's own stay when a second colleague joins, the API server enforces them, and {} removes them."""
+
+    def limits(**options: Any) -> dict[str, str] | None:
+        done = ansible.module("gpuctl_workspace", namespace=namespace, **options)
+        assert not done.failed, done.message
+        quota = api.get("resourcequota", "gpuctl-object-counts", namespace)
+        return quota["spec"]["hard"] if quota else None
+
+    there = len(api.list("configmap", namespace))
+    own = {"count/configmaps": str(there + 2), "count/jobs.batch": "5"}
+    assert limits(object_counts={"configmaps": there + 2, "jobs.batch": 5}) == own
+    assert limits(object_counts={"configmaps": 300}, keep_object_counts=True) == own
+    assert limits() == own
+    eventually(lambda: api.get("resourcequota", "gpuctl-object-counts", namespace).get("status", {}).get("used"))
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    answers = [api.call("POST", path, {"metadata": {"name": f"filler-{number}"}}) for number in range(3)]
+    assert [status for status, _answer in answers] == [201, 201, 403]
+    assert "exceeded quota: gpuctl-object-counts" in answers[2][1]["message"]
+    assert limits(object_counts={}) is None
+    for given, message in (
+        (
+            {"ConfigMaps": 3},
+            "object_counts: invalid resource 'ConfigMaps'. Use names such as configmaps and jobs.batch.",
+        ),
+        ({"configmaps": "many"}, "object_counts: not a number of configmaps: 'many'. Use a whole number, such as 300."),
+    ):
+        refused = ansible.module("gpuctl_workspace", namespace=namespace, object_counts=given)
+        assert message in refused.message
 
 
 def test_the_kubeconfig_works_until_its_owner_leaves(direct: Ansible, api: Api, colleague: Colleague):

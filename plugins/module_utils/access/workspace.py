@@ -16,8 +16,16 @@ from ..engine.changes import diffs_of, resource_result
 from ..engine.plan import Action, Plan, Step
 from ..engine.planning import step_for
 from ..kube.errors import ApiError, as_sentence
-from ..kube.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET
-from ..labels import DNS_LABEL, LABEL_LENGTH, PULL_SECRET, TOKEN_SECRET, is_managed, owner_of_reserved
+from ..kube.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, RESOURCE_QUOTA, SECRET
+from ..labels import (
+    DNS_LABEL,
+    LABEL_LENGTH,
+    OBJECT_COUNTS,
+    PULL_SECRET,
+    TOKEN_SECRET,
+    is_managed,
+    owner_of_reserved,
+)
 from ..namespaces import NamespaceOptions, own_namespace, require_allowed
 from ..options import option
 from ..quantity import QuantityError, parse
@@ -25,6 +33,7 @@ from ..quotas.quota_objects import namespace as namespace_object
 from ..rbac.new_namespaces import grant_in_new_namespaces
 from ..task import ModuleSpec, Task, TaskFailed
 from .workspace_objects import (
+    count_quota,
     data_claim,
     login,
     logins_of,
@@ -53,6 +62,7 @@ _REGISTRY_OPTIONS = {
     "password": {"type": "str", "no_log": True},
     "config_file": {"type": "path"},
 }
+_RESOURCE_NAME = re.compile(r"[a-z]{1,63}(\.[a-z0-9]([-.a-z0-9]{0,200}[a-z0-9])?)?")
 _TOKEN_NAME = re.compile(r"[-._a-zA-Z0-9]{1,253}")  # apimachinery, IsConfigMapKey
 
 
@@ -68,6 +78,8 @@ class WorkspaceOptions(NamespaceOptions):
         required_together=[("server", "username", "password")],
     )
     tokens: dict[str, Any] | None = option("dict", no_log=True)
+    object_counts: dict[str, Any] | None = option("dict")
+    keep_object_counts: bool = option("bool", default=False)
 
 
 def run(task: Task[WorkspaceOptions]) -> dict[str, Any]:
@@ -121,9 +133,21 @@ def _desired(task: Task[WorkspaceOptions]) -> list[Builder]:
         task.mask({value for value in given.values() if value})
         if options.state == "present":
             builders.append(partial(token_secret, options.namespace, given))
+    errors += _count_errors(options.object_counts or {})
+    if options.object_counts and options.state == "present" and not errors:
+        counts = count_quota(options.namespace, options.object_counts)
+        builders.append(lambda _live: counts)
     if errors:
         raise TaskFailed.before_any_write(errors)
     return builders
+
+
+def _count_errors(counts: Mapping[str, Any]) -> Iterator[str]:
+    for name, count in counts.items():
+        if not _RESOURCE_NAME.fullmatch(str(name)):
+            yield f"object_counts: invalid resource {name!r}. Use names such as configmaps and jobs.batch."
+        if not re.fullmatch(r"[0-9]{1,9}", str(count)):
+            yield f"object_counts: not a number of {name}: {count!r}. Use a whole number, such as 300."
 
 
 def _token_errors(tokens: Mapping[str, Any]) -> Iterator[str]:
@@ -182,22 +206,31 @@ def _plan_present(task: Task[WorkspaceOptions], desired: list[Builder]) -> Plan:
     steps = []
     for build in desired:
         obj = build(None)
-        resource = PERSISTENT_VOLUME_CLAIM if obj["kind"] == PERSISTENT_VOLUME_CLAIM.kind else SECRET
-        live = client.get(resource, name, obj["metadata"]["name"]) if present else None
+        live = client.get(_RESOURCES[obj["kind"]], name, obj["metadata"]["name"]) if present else None
         if live is not None and not is_managed(live):
             raise TaskFailed(
                 f"{obj['kind']} {obj['metadata']['name']} in namespace {name} exists and does not belong to gpuctl. "
                 f"Delete it, or label it app.kubernetes.io/managed-by=runwhere.gpuctl. Nothing was changed."
             )
-        steps.append(step_for(build(live), live))
+        if not (live and task.options.keep_object_counts and live["kind"] == RESOURCE_QUOTA.kind):
+            steps.append(step_for(build(live), live))
+    if task.options.object_counts == {} and present:
+        live = client.get(RESOURCE_QUOTA, name, OBJECT_COUNTS)
+        steps += [Step(Action.DELETE, {}, live)] if live and is_managed(live) else []
     return Plan(name, name, "workspace", tuple(steps), (prerequisite,) if prerequisite else ())
 
 
 def _plan_absent(task: Task[WorkspaceOptions]) -> Plan:
-    """Delete the claim, the pull secret and the tokens, if they are ours. The namespace is gpuctl_quota's to delete."""
+    """Delete the claim, the Secrets and the quota of counts, if they are ours. The namespace is gpuctl_quota's to
+    delete."""
     client, name = task.client(), task.options.namespace
     claim = (task.options.claim or {}).get("name", _CLAIM)
-    found = (client.get(PERSISTENT_VOLUME_CLAIM, name, claim), client.get(SECRET, name, PULL_SECRET), _tokens(task))
+    found = (
+        client.get(PERSISTENT_VOLUME_CLAIM, name, claim),
+        client.get(SECRET, name, PULL_SECRET),
+        _tokens(task),
+        client.get(RESOURCE_QUOTA, name, OBJECT_COUNTS),
+    )
     ours = [obj for obj in found if obj and is_managed(obj) and not is_terminating(obj)]
     return Plan(name, name, "workspace", tuple(Step(Action.DELETE, {}, obj) for obj in ours))
 
@@ -215,6 +248,9 @@ def _tokens(task: Task[WorkspaceOptions]) -> Object | None:
         f"levels, and then this task again."
     )
     return None
+
+
+_RESOURCES = {resource.kind: resource for resource in (PERSISTENT_VOLUME_CLAIM, SECRET, RESOURCE_QUOTA)}
 
 
 def _creates_namespace(plan: Plan) -> bool:

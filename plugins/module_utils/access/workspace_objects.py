@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What jobs need in a namespace, as Kubernetes objects: a data claim, and the credentials of registries. Pure."""
+"""What jobs need in a namespace, as Kubernetes objects: a claim, credentials, and a quota of objects. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import labels
 from ..kube.api_objects import sparse
-from ..kube.resources import PERSISTENT_VOLUME_CLAIM, SECRET, Resource
+from ..kube.resources import PERSISTENT_VOLUME_CLAIM, RESOURCE_QUOTA, SECRET, Resource
 
 Object = dict[str, Any]
 
@@ -39,6 +39,12 @@ def token_secret(namespace: str, tokens: Mapping[str, str | None], live: Object 
     data = {**((live or {}).get("data") or {}), **encoded}
     kept = {name: value for name, value in sorted(data.items()) if value is not None}
     return {**_named(SECRET, labels.TOKEN_SECRET, namespace), "type": "Opaque", "data": kept}
+
+
+def count_quota(namespace: str, counts: Mapping[str, Any]) -> Object:
+    """The ResourceQuota that limits how many objects of each kind the namespace has, whatever their size."""
+    hard = {f"count/{name}": str(count) for name, count in sorted(counts.items())}
+    return {**_named(RESOURCE_QUOTA, labels.OBJECT_COUNTS, namespace), "spec": {"hard": hard}}
 
 
 def pull_secret(namespace: str, registries: Mapping[str, Mapping[str, str]]) -> Object:
