@@ -20,6 +20,8 @@ description:
     through the API server. A notebook that does not answer is not idle.
   - With O(action=annotate) or O(action=pause), an idle job is warned of first. It gets the annotation C(runwhere.ai/idle-warned-at) with the time, and an
     event. The annotation is removed once the job is no longer idle.
+  - With O(action=pause), O(prometheus_url) or O(prometheus_service) has to be set, also by its variable. What decides over jobs is not looked
+    for.
   - With O(action=pause), a job that is still idle O(grace) after the warning is paused as by O(runwhere.gpuctl.gpuctl_job#module:state=paused). Its
     pods are deleted, with what a training has not saved in a checkpoint and with the kernels of a notebook. Nothing else is lost, and
     O(runwhere.gpuctl.gpuctl_job#module:state=resumed) starts them again.

@@ -20,9 +20,9 @@ BUDGETS = {
     "gpuctl_job": 13_800,
     "gpuctl_node_label": 7_100,
     "gpuctl_pool": 11_750,
-    "gpuctl_quota": 11_400,
-    "gpuctl_rbac": 8_150,
-    "gpuctl_status": 17_100,
+    "gpuctl_quota": 11_450,
+    "gpuctl_rbac": 8_200,
+    "gpuctl_status": 17_300,
 }
 EVERYWHERE = {"run"}  # the entry point of each module
 

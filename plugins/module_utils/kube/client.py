@@ -64,7 +64,7 @@ class Client:
         self.namespace = connection.namespace
         self.request_timeout = connection.request_timeout
         self._transport = Transport(connection, sleep, clock)
-        self._lists = ListsInProgress(connection.server, clock)
+        self.lists = ListsInProgress(connection.server, clock)
         self._user_name: str | None = None
         # What is read once for each connection, by the name of what reads it.
         self.remembered: dict[str, Any] = {}
@@ -123,9 +123,9 @@ class Client:
         accept = _METADATA_LIST if metadata_only else JSON
 
         def read() -> list[T]:
-            with self._lists.open(resource.path(namespace), whole) as limits:
-                pages = self._pages(resource, namespace, labels, fields, accept, limits)
-                return [slim(obj) for page in pages for obj in self._items(resource, page, metadata_only=metadata_only)]
+            with self.lists.open(resource.path(namespace), whole, ListLimits) as limits:
+                pages = self.pages(resource, namespace, labels, fields, accept, limits)
+                return [slim(obj) for page in pages for obj in self.items(resource, page, metadata_only)]
 
         return _again_if_expired(read)
 
@@ -145,9 +145,9 @@ class Client:
 
         def read() -> tuple[list[dict[str, Any]], str]:
             objects, version = [], ""
-            with self._lists.open(resource.path(namespace), whole=slim is None) as limits:
-                for page in self._pages(resource, namespace, labels, fields, JSON, limits, watchable=True):
-                    found = self._items(resource, page)
+            with self.lists.open(resource.path(namespace), slim is None, ListLimits) as limits:
+                for page in self.pages(resource, namespace, labels, fields, JSON, limits, watchable=True):
+                    found = self.items(resource, page)
                     objects += [slim(obj) for obj in found] if slim else found
                     version = page["metadata"]["resourceVersion"]
             return objects, version
@@ -157,7 +157,7 @@ class Client:
     def list_first(self, resource: Resource, limit: int = 1) -> list[dict[str, Any]]:
         """At most ``limit`` objects of a kind, in one request: a sample."""
         page = self._transport.request("GET", resource.path(), Expected(f"{resource.kind}List"), {"limit": str(limit)})
-        return self._items(resource, page)
+        return self.items(resource, page)
 
     def is_readable(self, resource: Resource, obj: Any, *, metadata_only: bool = False) -> bool:
         """Whether the object is like its kind; one that is not is kept in mind (see shapes.py)."""
@@ -234,27 +234,15 @@ class Client:
 
         return self._transport.send("GET", "/version", read)
 
-    def served_kinds(self, api_version: str) -> frozenset[str]:
-        """The kinds of a group in a version that the server has: an operator may serve only some of its own."""
+    def served_kinds(self, api_version: str, field: str = "kind") -> frozenset[str]:
+        """The kinds of a group in a version that the server has: an operator may serve only some of its own. Or their
+        names, such as ``pods/DCGM_FI_DEV_GPU_UTIL`` of custom metrics."""
         found = self._transport.request("GET", f"/apis/{api_version}", Expected("APIResourceList"))["resources"] or ()
-        return frozenset(str(one.get("kind")) for one in found)
+        return frozenset(str(one.get(field)) for one in found)
 
-    def served_names(self, api_version: str) -> frozenset[str]:
-        """The names of what a group in a version has, such as ``pods/DCGM_FI_DEV_GPU_UTIL`` of custom metrics."""
-        found = self._transport.request("GET", f"/apis/{api_version}", Expected("APIResourceList"))["resources"] or ()
-        return frozenset(str(one.get("name")) for one in found)
-
-    def metric_of_pods(self, api_version: str, namespace: str, metric: str, labels: str) -> list[dict[str, Any]]:
-        """The values of a custom metric, of the pods that have these labels."""
-        path = f"/apis/{api_version}/namespaces/{namespace}/pods/*/{metric}"
-        query = {"labelSelector": labels}
-        return list(self._transport.request("GET", path, Expected("MetricValueList"), query)["items"] or ())
-
-    def external_metric(self, api_version: str, namespace: str, metric: str, labels: str) -> list[dict[str, Any]]:
-        """The values of an external metric that has these labels."""
-        path = f"/apis/{api_version}/namespaces/{namespace}/{metric}"
-        query = {"labelSelector": labels}
-        return list(self._transport.request("GET", path, Expected("ExternalMetricValueList"), query)["items"] or ())
+    def metric_values(self, path: str, kind: str, labels: str) -> list[dict[str, Any]]:
+        """The values at the path of a custom or external metric, as the ``kind`` of list, that have these labels."""
+        return list(self._transport.request("GET", path, Expected(kind), {"labelSelector": labels})["items"] or ())
 
     def group_versions(self) -> frozenset[str]:
         """All API groups of the server, in all their versions."""
@@ -496,16 +484,14 @@ class Client:
         expected = Expected(f"{resource.kind}List", or_status=True)
         self._transport.request("DELETE", resource.path(namespace), expected, {"labelSelector": labels}, options)
 
-    def _items(
-        self, resource: Resource, page: Mapping[str, Any], *, metadata_only: bool = False
-    ) -> list[dict[str, Any]]:
+    def items(self, resource: Resource, page: Mapping[str, Any], metadata_only: bool = False) -> list[dict[str, Any]]:
         """The objects of a list, with the apiVersion and kind that the server omits from each."""
         identity = {"apiVersion": resource.api_version, "kind": resource.kind}
         items = (item if isinstance(item, dict) else {} for item in page.get("items") or ())
         objects = ({**identity, **item, **identity} for item in items)
         return [obj for obj in objects if self.is_readable(resource, obj, metadata_only=metadata_only)]
 
-    def _pages(
+    def pages(
         self,
         resource: Resource,
         namespace: str | None,
@@ -518,8 +504,8 @@ class Client:
     ) -> Iterator[dict[str, Any]]:
         """The pages of a list; the next one is requested while the caller processes one.
 
-        Objects can be a thousand times as large as others, and whoever may write one may make it so. A page that is
-        too large is asked for again with a quarter of the objects, and so are those after it.
+        Objects can be a thousand times as large as others, and any account may make its own so. A page that is too
+        large is asked for again with a quarter of the objects. One object that is too large is left out, by its name.
         """
         size = PAGE_SIZE
 
@@ -532,11 +518,16 @@ class Client:
             while True:
                 query = {"limit": str(size), "labelSelector": labels, "fieldSelector": fields, "continue": token}
                 try:
-                    return self._transport.request("GET", path, expected, query, accept=accept, weigh=limits.weigh)
+                    page = self._transport.request("GET", path, expected, query, accept=accept, weigh=limits.weigh)
                 except AnswerTooLarge as problem:
-                    if size == 1 or isinstance(problem, ListTooLarge):
+                    if isinstance(problem, ListTooLarge) or (size == 1 and accept != JSON):
                         raise
+                    if size == 1:
+                        return self._named_page(path, query, resource.kind, limits)
                     size = max(1, size // 4)
+                else:
+                    size = min(PAGE_SIZE, 2 * size)
+                    return page
 
         page = request()
         prefetcher = ThreadPoolExecutor(max_workers=1)
@@ -548,6 +539,15 @@ class Client:
         finally:
             prefetcher.shutdown(wait=False, cancel_futures=True)  # A caller that stops early needs no further page.
         yield page
+
+    def _named_page(self, path: str, query: Mapping[str, str], kind: str, limits: ListLimits) -> dict[str, Any]:
+        """A page without its objects, which are named as left out."""
+        expected = Expected("PartialObjectMetadataList")
+        page = self._transport.request("GET", path, expected, query, accept=_METADATA_LIST, weigh=limits.weigh)
+        for obj in page["items"] or ():
+            odd = kind, obj["metadata"].get("namespace"), obj["metadata"]["name"]
+            self.odd_objects[odd] = OddObject(*odd, "it is too large")
+        return {**page, "items": []}
 
 
 def _again_if_expired(read: Callable[[], T]) -> T:

@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
+from typing import TypeVar
 
 from .errors import ListTooLarge
 from .limits import LIST_MEMORY, LIST_PAGES, LIST_SECONDS, TOKEN_LENGTH, size_text
+
+LimitsT = TypeVar("LimitsT", bound="ListLimits")
 
 
 class ListsInProgress:
@@ -17,30 +20,30 @@ class ListsInProgress:
     def __init__(self, server: str, clock: Callable[[], float]) -> None:
         self._server = server
         self.clock = clock
-        self._memory = 0
-        self._lock = Lock()
+        self.opened: list[ListLimits] = []
+        self.lock = Lock()
 
     @contextmanager
-    def open(self, path: str, whole: bool) -> Iterator[ListLimits]:
+    def open(self, path: str, whole: bool, kind: type[LimitsT]) -> Iterator[LimitsT]:
         """``whole``: all objects of the list are kept until its end."""
-        limits = ListLimits(self, f"GET {self._server}{path}", whole)
+        limits = kind(self, f"GET {self._server}{path}", whole)
+        self.opened.append(limits)
         try:
             yield limits
         finally:
-            self.add(-limits.memory)
+            self.opened.remove(limits)
 
-    def add(self, memory: int) -> int:
-        with self._lock:
-            self._memory += memory
-            return self._memory
+    @property
+    def memory(self) -> int:
+        return sum(each.memory for each in self.opened)
 
 
 class ListLimits:
     """One list. Its methods raise ListTooLarge."""
 
     def __init__(self, lists: ListsInProgress, request: str, whole: bool) -> None:
-        self._lists = lists
-        self._request = request
+        self.lists = lists
+        self.request = request
         self._whole = whole
         self._began = lists.clock()
         self._tokens: set[str] = set()
@@ -48,18 +51,18 @@ class ListLimits:
 
     def begin_page(self, token: str) -> None:
         if token in self._tokens:
-            raise ListTooLarge(self._request, "one page for the same continue token")
+            raise ListTooLarge(self.request, "one page for the same continue token")
         if len(token) > TOKEN_LENGTH:
-            raise ListTooLarge(self._request, f"{TOKEN_LENGTH} characters of a continue token")
+            raise ListTooLarge(self.request, f"{TOKEN_LENGTH} characters of a continue token")
         if len(self._tokens) >= LIST_PAGES:
-            raise ListTooLarge(self._request, f"{LIST_PAGES} pages")
-        if self._lists.clock() - self._began > LIST_SECONDS:
-            raise ListTooLarge(self._request, f"what can be read in {LIST_SECONDS:g} s")
+            raise ListTooLarge(self.request, f"{LIST_PAGES} pages")
+        if self.lists.clock() - self._began > LIST_SECONDS:
+            raise ListTooLarge(self.request, f"what can be read in {LIST_SECONDS:g} s")
         self._tokens.add(token)
 
     def weigh(self, memory: int) -> None:
         """Count what a page takes in memory."""
         if self._whole:
             self.memory += memory
-            if self._lists.add(memory) > LIST_MEMORY:
-                raise ListTooLarge(self._request, f"{size_text(LIST_MEMORY)} of objects")
+            if self.lists.memory > LIST_MEMORY:
+                raise ListTooLarge(self.request, f"{size_text(LIST_MEMORY)} of objects")

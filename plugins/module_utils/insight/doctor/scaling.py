@@ -66,7 +66,7 @@ def read_scaling_metrics(
     listed = {}
     if CUSTOM in versions:
         try:
-            listed[CUSTOM] = client.served_names(versions[CUSTOM])
+            listed[CUSTOM] = client.served_kinds(versions[CUSTOM], "name")
         except ApiError as error:
             if error.is_forbidden:
                 raise
@@ -172,9 +172,11 @@ def _has_value(client: Client, versions: Mapping[str, str], asked: tuple[Object,
     namespace, name = service_of(obj)
     version = versions[SERVED[metric.type]]
     try:
+        path = f"/apis/{version}/namespaces/{namespace}"
         if metric.type == "External":
-            return bool(client.external_metric(version, namespace, metric.name, selector_text(metric.selector)))
-        return bool(client.metric_of_pods(version, namespace, metric.name, selector_text({APP: name})))
+            labels = selector_text(metric.selector)
+            return bool(client.metric_values(f"{path}/{metric.name}", "ExternalMetricValueList", labels))
+        return bool(client.metric_values(f"{path}/pods/*/{metric.name}", "MetricValueList", selector_text({APP: name})))
     except ApiError as error:
         if error.is_forbidden:
             raise

@@ -41,6 +41,7 @@ from ...kube.resources import (
 )
 from ...labels import APP, COMPLETION_INDEX, DEFAULT_POOL, LEDGER, MANAGED, POOL, is_managed
 from ...task import Task
+from ..fitting_lists import list_fitting
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import prometheus_settings
 from .scaling import ScalingMetrics, read_scaling_metrics
@@ -137,7 +138,7 @@ def read_snapshot(task: Task[Any]) -> Snapshot:
         "scaling": lambda own: read_scaling_metrics(own, autoscalers, groups, prometheus),
     }
     if "keda.sh" in groups:
-        follow_up["scaled_objects"] = lambda own: own.list_objects(SCALED_OBJECT, labels=MANAGED)
+        follow_up["scaled_objects"] = lambda own: list_fitting(own, SCALED_OBJECT, dict, labels=MANAGED)
     found |= {name: value for name, reader in follow_up.items() if (value := read(name, reader)) is not None}
     version, date, now = found.pop("version", ("", None, datetime.now(timezone.utc)))
     return Snapshot(
@@ -207,15 +208,27 @@ def examined_pod(pod: Object) -> ExaminedPod:
 
 def examined_config_map(config_map: Object) -> Object:
     """Its metadata, and the data of a ledger."""
-    metadata = config_map["metadata"]
-    data = config_map.get("data") or {} if metadata["name"] == LEDGER else {}
-    return {"metadata": metadata, "data": data}
+    examined = examined_object(config_map)
+    data = config_map.get("data") or {} if config_map["metadata"]["name"] == LEDGER else {}
+    return {"metadata": examined["metadata"], "data": data}
 
 
-def _metadata(*resources: Resource) -> Callable[[Client], list[Object]]:
+_EXAMINED = ("name", "namespace", "labels", "creationTimestamp", "deletionTimestamp")
+
+
+def examined_object(obj: Object) -> Object:
+    """What checks read of any object, and the spec of a Lease. Annotations can be a hundred times as much."""
+    metadata = {name: obj["metadata"][name] for name in _EXAMINED if name in obj["metadata"]}
+    spec = {"spec": obj.get("spec")} if obj["kind"] == LEASE.kind else {}
+    return {"kind": obj["kind"], "metadata": metadata, **spec}
+
+
+def _metadata(*resources: Resource, labels: str = MANAGED) -> Callable[[Client], list[Object]]:
     """Managed objects of some kinds."""
     return lambda client: [
-        obj for resource in resources for obj in client.list_objects(resource, labels=MANAGED, metadata_only=True)
+        obj
+        for resource in resources
+        for obj in client.list_slim(resource, examined_object, labels=labels, metadata_only=True)
     ]
 
 
@@ -231,10 +244,10 @@ _READERS: Mapping[str, Callable[[Client], Any]] = {
     "offering": _offering,
     "namespaces": lambda client: client.list_objects(NAMESPACE),
     "workloads": _metadata(*WORKLOADS),
-    "autoscalers": lambda client: client.list_objects(HORIZONTAL_POD_AUTOSCALER, labels=MANAGED),
-    "services": lambda client: client.list_objects(SERVICE, metadata_only=True),
+    "autoscalers": lambda client: list_fitting(client, HORIZONTAL_POD_AUTOSCALER, dict, labels=MANAGED),
+    "services": _metadata(SERVICE, labels=""),
     "config_maps": lambda client: client.list_slim(CONFIG_MAP, examined_config_map, labels=MANAGED),
-    "leases": lambda client: client.list_objects(LEASE),
+    "leases": lambda client: client.list_slim(LEASE, examined_object),
     "roles": lambda client: client.list_objects(CLUSTER_ROLE, labels=MANAGED),
     "priority_classes": lambda client: client.list_objects(PRIORITY_CLASS),
     "runtime_classes": lambda client: client.list_objects(RUNTIME_CLASS, metadata_only=True),

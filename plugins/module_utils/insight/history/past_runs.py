@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ...cluster.read_jobs import WORKLOADS, JobId, without_managed_fields
 from ...cluster.related import own_pods
 from ...cluster.status import is_terminating
 from ...jobs.runs.ledger import Entry, read_entries
-from ...jobs.runs.run_history import PastRun, last_visit, read_history
-from ...jobs.runs.run_store import read_histories
+from ...jobs.runs.run_history import PastRun, last_visit, read_history, size_of, slim_history
+from ...jobs.runs.run_store import HISTORIES
 from ...jobs.submitter import read_submitter
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
@@ -21,6 +22,7 @@ from ...kube.errors import ApiError
 from ...kube.resources import CONFIG_MAP, POD
 from ...labels import HISTORY, LEDGER, MANAGED, is_managed, job_name_of
 from ...namespaces import NamespacesNeeded
+from ..fitting_lists import list_fitting, namespaces_left_out
 
 Object = Mapping[str, Any]
 Objects = list[dict[str, Any]]
@@ -57,6 +59,15 @@ class KnownRuns:
         """Until when all pods of a namespace were seen; 0 for never."""
         return last_visit(self.histories.get(namespace, ())) or 0.0
 
+    def without(self, namespaces: Collection[str]) -> KnownRuns:
+        """Without those of which something could not be read: what is missing would be taken for gone."""
+        return replace(
+            self,
+            histories={name: found for name, found in self.histories.items() if name not in namespaces},
+            ledgers={name: found for name, found in self.ledgers.items() if name not in namespaces},
+            workloads=[obj for obj in self.workloads if obj["metadata"]["namespace"] not in namespaces],
+        )
+
     def pods_of(self, workload: Object) -> list[Object]:
         job = workload["metadata"]["namespace"], job_name_of(workload) or workload["metadata"]["name"]
         return own_pods(workload, self.pods.get(job, ()))
@@ -73,7 +84,7 @@ def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRu
         return [
             obj
             for place in places
-            for obj in client.list_slim(resource, without_managed_fields, place, labels=MANAGED, whole=True)
+            for obj in list_fitting(client, resource, without_managed_fields, place, labels=MANAGED)
         ]
 
     reads: tuple[Callable[[], Any], ...] = (
@@ -88,6 +99,18 @@ def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRu
             raise NamespacesNeeded.after(error) from None
         raise
     found: KnownRuns = replace(known, workloads=workloads, pods=_by_job(pods))
+    return found.without(namespaces_left_out(client))
+
+
+def read_histories(client: Client, namespaces: Sequence[str] | None, *, texts: bool = True) -> dict[str, Objects]:
+    """The ConfigMaps by namespace, as ``slim_history`` has them; one list, or one for each of those named."""
+    slim = partial(slim_history, texts=texts)
+    found: dict[str, Objects] = defaultdict(list)
+    for namespace in namespaces if namespaces is not None else (None,):
+        for config_map in list_fitting(
+            client, CONFIG_MAP, slim, namespace, labels=HISTORIES, size_of=lambda each: size_of(each["data"])
+        ):
+            found[config_map["metadata"]["namespace"]].append(config_map)
     return found
 
 
@@ -96,10 +119,13 @@ def read_recorded_runs(client: Client, namespaces: Sequence[str] | None) -> Know
     known = KnownRuns(read_histories(client, namespaces), on_malformed=client.leave_out)
     by_name = f"metadata.name={LEDGER}"
     for place in namespaces if namespaces is not None else (None,):
-        for ledger in client.list_slim(CONFIG_MAP, without_managed_fields, place, fields=by_name, whole=True):
-            if is_managed(ledger):
-                known.ledgers[ledger["metadata"]["namespace"]] = read_entries(ledger.get("data") or {})
+        known.ledgers.update(filter(None, client.list_slim(CONFIG_MAP, _slim_ledger, place, fields=by_name)))
     return known
+
+
+def _slim_ledger(ledger: Object) -> tuple[str, dict[str, Entry]] | None:
+    """The namespace and the entries."""
+    return (ledger["metadata"]["namespace"], read_entries(ledger.get("data") or {})) if is_managed(ledger) else None
 
 
 def submitter_of(run: PastRun) -> str | None:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from ...accelerators.catalog import catalog
 from ...cluster.declared import know_accelerators, read_declared
-from ...cluster.read_jobs import WORKLOADS, JobId
+from ...cluster.read_jobs import WORKLOADS, JobId, without_managed_fields
 from ...cluster.related import own_pods
 from ...cluster.status import is_terminating, status_of
 from ...given_times import InvalidTime, duration
@@ -34,9 +34,10 @@ from ...namespaces import NamespaceOptions, listed_namespaces
 from ...options import ConcurrencyOptions, option
 from ...policies.policy_rules import IdleLimit, strictest_limits
 from ...task import ModuleSpec, Task, TaskFailed
+from ..fitting_lists import list_fitting
 from ..prometheus.current_use import recorded_since
 from ..prometheus.prometheus_client import Prometheus, open_prometheus
-from ..prometheus.prometheus_options import PrometheusOptions
+from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from ..prometheus.promql import POD as BY_POD
 from ..prometheus.promql import UTILIZATION, plain_queries
 from .idle_rules import (
@@ -104,6 +105,11 @@ class HeldJob:
 def run(task: Task[IdleOptions]) -> dict[str, Any]:
     """Lists workloads and pods once, asks Prometheus twice, and each notebook with idle devices what is done in it."""
     policy, now = idle_policy(task.options), datetime.now(timezone.utc)
+    if policy.pauses and not prometheus_settings(task.options, task.environ).is_set:
+        raise TaskFailed(
+            "O(action=pause): no Prometheus is named, and the one that decides what is paused is not looked for. Set "
+            "O(prometheus_url), or O(prometheus_service) to namespace/name:port."
+        )
     jobs = _read(task, policy, now)
     if any(job.held for job in jobs):
         prometheus = open_prometheus(task, task.options)
@@ -186,9 +192,13 @@ def _read(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) -> list[He
         ),
     ]
 
-    def read(query: Any) -> list[dict[str, Any]]:
-        resource, place, labels, only_metadata = query
-        return client.list_objects(resource, place, labels=labels, metadata_only=only_metadata)
+    def read(query: Any) -> list[Any]:
+        resource, place, labels, only_uids = query
+        if only_uids:
+            return client.list_slim(
+                resource, lambda obj: obj["metadata"]["uid"], place, labels=labels, metadata_only=True
+            )
+        return list_fitting(client, resource, without_managed_fields, place, labels=labels)
 
     try:
         found = run_concurrently(read, queries, client.concurrency)
@@ -196,7 +206,7 @@ def _read(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) -> list[He
         if error.is_forbidden and listed is None:
             raise TaskFailed(f"{error}. Or set O(namespaces) to those that you may read.") from None
         raise
-    exempt = {obj["metadata"]["uid"] for query, objs in zip(queries, found, strict=True) if query[3] for obj in objs}
+    exempt = {uid for query, uids in zip(queries, found, strict=True) if query[3] for uid in uids}
     objects = [obj for query, objs in zip(queries, found, strict=True) if not query[3] for obj in objs]
     pods: dict[JobId, list[dict[str, Any]]] = defaultdict(list)
     for obj in objects:

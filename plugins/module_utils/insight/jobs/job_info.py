@@ -33,6 +33,7 @@ from ...namespaces import (
 from ...options import option
 from ...redaction import live_secret_values, masked_object, redact_messages
 from ...task import ModuleSpec, Task, TaskFailed
+from ..fitting_lists import list_fitting
 from ..history.gone_run import gone_run_message
 from ..prometheus.current_use import PodUse, read_current_use, use_of_job
 from ..prometheus.prometheus_client import open_prometheus
@@ -242,7 +243,13 @@ def _status_word(status: str | None) -> str | None:
 
 
 def _select(
-    task: InfoTask, resource: Resource, slim: Callable[[Object], T], *, fields: str = "", labels: str = ""
+    task: InfoTask,
+    resource: Resource,
+    slim: Callable[[Object], T],
+    *,
+    fields: str = "",
+    labels: str = "",
+    size_of: Callable[[T], int] | None = None,
 ) -> list[T]:
     """``slim`` of each object of the jobs that the filters select; the server filters by label.
 
@@ -252,7 +259,7 @@ def _select(
     filters = {JOB_TYPE: task.options.kind, POOL: task.options.pool}
     chosen = [JOB_TYPE, *(f"{key}={value}" for key, value in filters.items() if value)]
     selector = ",".join(filter(None, [*chosen, *(task.options.label_selectors or ()), labels]))
-    return _list(task, resource, slim, labels=selector, fields=fields, whole=resource is not POD)
+    return _list(task, resource, slim, labels=selector, fields=fields, size_of=size_of)
 
 
 def _list(
@@ -262,13 +269,13 @@ def _list(
     *,
     labels: str = "",
     fields: str = "",
-    whole: bool = True,
+    size_of: Callable[[T], int] | None = None,
 ) -> list[T]:
-    namespaces = listed_namespaces(task, task.options.namespaces or None)
+    namespaces, client = listed_namespaces(task, task.options.namespaces or None), task.client()
     return [
         found
         for namespace in ([None] if namespaces is None else namespaces)
-        for found in task.client().list_slim(resource, slim, namespace, labels=labels, fields=fields, whole=whole)
+        for found in list_fitting(client, resource, slim, namespace, labels=labels, fields=fields, size_of=size_of)
     ]
 
 
@@ -288,7 +295,11 @@ def _pods(
         return job, row, without_managed_fields(pod) if job in stuck else None
 
     try:
-        found = [pod for own in _pod_selectors(task, workloads) for pod in _select(task, POD, slim, labels=own)]
+        found = [
+            pod
+            for own in _pod_selectors(task, workloads)
+            for pod in _select(task, POD, slim, labels=own, size_of=lambda each: len(str(each[2] or "")))
+        ]
     except ApiError as error:
         if error.is_forbidden and not wants_rows:
             return rows, whole

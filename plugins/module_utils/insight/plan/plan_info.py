@@ -19,7 +19,6 @@ from ...cluster.read_nodes import read_uses
 from ...engine.changes import diffs_of
 from ...engine.plan import Action
 from ...jobs.runs.run_history import REPLACED, PastRun, read_history
-from ...jobs.runs.run_store import read_histories
 from ...kube.client import Client
 from ...kube.errors import ApiError, if_allowed
 from ...kube.resources import NAMESPACE, NODE, RESOURCE_QUOTA, ROLE_BINDING
@@ -31,6 +30,7 @@ from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, plan_directory
 from ..directory.undeclared import Undeclared, find_undeclared
+from ..history.past_runs import read_histories
 from .plan_capacity import node_rows, pool_rows_of, quota_rows_of, team_rows
 from .plan_effects import PlanEffect, jobs_with_pods, plan_effect
 from .saved_plan import (

@@ -19,6 +19,7 @@ from ...kube.limits import ANSWER_MEMORY, LARGE_ANSWER
 _LONGEST_ERROR = 300  # characters
 _MOST_NOTES = 10
 _GATEWAY = frozenset({429, 502, 503, 504})
+_LARGEST = 1e30  # No device has that of anything, and a sum of such values is still a number.
 
 
 class PrometheusError(KubeError):
@@ -194,12 +195,12 @@ def _labels(series: Mapping[str, Any], where: str) -> dict[str, str]:
 
 
 def _point(value: Any, where: str) -> tuple[float, float] | None:
-    """Time and value; None for one that is infinite or no number, which JSON carries as the text ``NaN``."""
+    """Time and value; None for one that is absurdly large or no number, which JSON carries as the text ``NaN``."""
     try:
         time, number = float(value[0]), float(value[1])
     except (TypeError, ValueError, LookupError, OverflowError):
         raise _odd(where, "a sample that is no number") from None
-    return (time, number) if math.isfinite(number) and math.isfinite(time) else None
+    return (time, number) if abs(number) < _LARGEST and math.isfinite(time) else None
 
 
 def _odd(where: str, what: str) -> PrometheusError:

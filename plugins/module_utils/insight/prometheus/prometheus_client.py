@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from threading import Lock
 from typing import Any, Protocol, TypeVar
@@ -14,9 +14,11 @@ from ...kube.answer import Answer
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
 from ...kube.connection_options import resolve_options
-from ...kube.errors import AnswerTooLarge, ApiError, ConnectionProblem
-from ...kube.resources import SERVICE
+from ...kube.errors import AnswerTooLarge, ApiError, ConnectionProblem, if_allowed
+from ...kube.resources import NAMESPACE, ROLE_BINDING, SERVICE
 from ...kube.transport import Transport
+from ...labels import DEFAULT_NAMESPACE
+from ...labels import NAMESPACE as NAMESPACE_OF_USERS
 from ...task import Task
 from .prometheus_answer import (
     PrometheusAnswer,
@@ -35,7 +37,7 @@ from .prometheus_options import (
     prometheus_secrets,
     prometheus_settings,
 )
-from .prometheus_service import PrometheusService, given_service, only_service
+from .prometheus_service import PrometheusService, candidates_in, given_service, is_for_users, only_service
 
 MOST_POINTS = 11_000
 """Of one series in one answer (web/api/v1/api.go of Prometheus). VictoriaMetrics allows 30,000."""
@@ -199,7 +201,25 @@ def _find_service(client: Client) -> PrometheusService:
             "the services of the cluster may not be listed to find Prometheus. Set O(prometheus_url), or "
             "O(prometheus_service) to namespace/name:port."
         ) from None
-    return only_service(services)
+    candidates = candidates_in(services)
+    return only_service(candidates, _namespaces_of_users(client, {service.namespace for service in candidates}))
+
+
+def _namespaces_of_users(client: Client, names: Collection[str]) -> set[str]:
+    """Those of the namespaces in which others than administrators write: the default one, those that quotas and
+    workspaces have made or marked, and those in which an account of elsewhere has a role."""
+    if not names:
+        return set()
+    marked = {
+        obj["metadata"]["name"] for obj in client.list_objects(NAMESPACE, labels=NAMESPACE_OF_USERS, metadata_only=True)
+    }
+    bound = {
+        name
+        for name in sorted({*names} - marked)
+        for binding in if_allowed(partial(client.list_objects, ROLE_BINDING, name), list[dict[str, Any]]())
+        if is_for_users(binding)
+    }
+    return {DEFAULT_NAMESPACE, *marked, *bound}
 
 
 def _number(seconds: float) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,28 +63,66 @@ def given_service(text: str) -> PrometheusService:
     return PrometheusService(found["namespace"], found["name"], found["port"], found["scheme"] or "http", found["path"])
 
 
-def only_service(services: Iterable[Mapping[str, Any]]) -> PrometheusService:
-    """The service to ask, among all of a cluster. Raises ConnectionProblem for none, and for several.
+def candidates_in(services: Iterable[Mapping[str, Any]]) -> list[PrometheusService]:
+    """The services of a cluster whose names and ports are those of a Prometheus, the best of each namespace.
 
-    A rank only decides within a namespace: in another one, anybody may have given a service a name that ranks higher.
+    A rank only decides within a namespace: in another one, any account may have given a service a name that ranks
+    higher.
     """
     best: dict[str, int] = {}
-    candidates = [candidate for service in services if (candidate := _candidate(service))]
-    for rank, service in candidates:
+    ranked = [candidate for service in services if (candidate := _candidate(service))]
+    for rank, service in ranked:
         best[service.namespace] = max(rank, best.get(service.namespace, 0))
-    found = sorted({service for rank, service in candidates if rank == best[service.namespace]}, key=str)
+    return sorted({service for rank, service in ranked if rank == best[service.namespace]}, key=str)
+
+
+def is_for_users(binding: Mapping[str, Any]) -> bool:
+    """Whether a RoleBinding lets accounts write that do not belong to its namespace: users, groups, and service
+    accounts of other namespaces. Those of kube-system are the cluster's own."""
+    namespace = binding["metadata"]["namespace"]
+    if (binding.get("roleRef") or {}).get("name") in _READ_ONLY:
+        return False
+    own = {f"system:serviceaccounts:{namespace}", f"system:serviceaccounts:{_CLUSTERS_OWN}"}
+    return any(
+        subject.get("namespace") not in (namespace, _CLUSTERS_OWN)
+        if subject.get("kind") == "ServiceAccount"
+        else subject.get("name") not in own
+        for subject in binding.get("subjects") or ()
+        if isinstance(subject, Mapping)
+    )
+
+
+_CLUSTERS_OWN = "kube-system"
+_READ_ONLY = frozenset({"view", "gpuctl-logs"})  # of Kubernetes, and of the level read
+
+
+def only_service(candidates: Iterable[PrometheusService], of_users: Collection[str]) -> PrometheusService:
+    """The service to ask. Raises ConnectionProblem for none, and for several.
+
+    ``of_users`` are namespaces in which users write: a service there may be the work of any of them.
+    """
+    candidates = list(candidates)
+    found = [service for service in candidates if service.namespace not in of_users]
+    if not found and candidates:
+        raise ConnectionProblem(
+            f"no Prometheus found that only administrators can have made: {_named(candidates)} is in a namespace in "
+            f"which users write. If you trust it, set O(prometheus_service) to it, or set O(prometheus_url)."
+        )
     if not found:
         raise ConnectionProblem(
             "no Prometheus found among the services of the cluster. Set O(prometheus_url), or O(prometheus_service) if "
             "its service has an unusual name."
         )
     if len(found) > 1:
-        names = ", ".join(map(str, found[:10]))
         raise ConnectionProblem(
-            f"several Prometheus found: {names}. Set O(prometheus_service) to the one that scrapes the GPU exporters, "
-            f"or O(prometheus_url)."
+            f"several Prometheus found: {_named(found)}. Set O(prometheus_service) to the one that scrapes the GPU "
+            f"exporters, or O(prometheus_url)."
         )
     return found[0]
+
+
+def _named(services: Iterable[PrometheusService]) -> str:
+    return ", ".join(map(str, list(services)[:10]))
 
 
 def _candidate(service: Mapping[str, Any]) -> tuple[int, PrometheusService] | None:

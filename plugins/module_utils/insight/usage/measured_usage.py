@@ -69,8 +69,12 @@ def read_measured(
         expressions["memory"] = queries.peak("memory_used", seconds, _BY_POD, step=step)
     if "power" in queries.has:
         expressions["energy"] = queries.energy_kwh(seconds, _BY_POD, step=step)
-    found = prometheus.query_all(expressions, until)
-    usage = MeasuredUsage(step, capacity=next((sample.value for sample in found["capacity"]), None))
+    usage = MeasuredUsage(step)
+    found = {
+        name: _possible(name, samples, seconds / 3600, usage.notes)
+        for name, samples in prometheus.query_all(expressions, until).items()
+    }
+    usage.capacity = next((sample.value for sample in found["capacity"]), None)
     allowed = None if namespaces is None else set(namespaces)
     parts = {name: _by_pod(samples, allowed) for name, samples in found.items() if name != "capacity"}
     usage.origins = _origins(found["held"], allowed)
@@ -96,6 +100,22 @@ def read_measured(
             f"exporter for the GPUs are scraped."
         )
     return usage
+
+
+# What no pod, and no cluster, has in an hour; of memory at any time. Exporters report anything, and so does a tenant's.
+_MOST = {"held": 1e3, "known": 1e3, "idle": 1e3, "energy": 1e4, "capacity": 1e7}
+_MOST_MEMORY = 1e15
+
+
+def _possible(name: str, samples: Sequence[Sample], hours: float, notes: list[str]) -> list[Sample]:
+    """The samples with values that can be; the others are noted."""
+    most = _MOST_MEMORY if name == "memory" else _MOST[name] * max(hours, 1.0)
+    kept = [sample for sample in samples if 0 <= sample.value <= most]
+    if impossible := [sample for sample in samples if not 0 <= sample.value <= most]:
+        labels = impossible[0].labels
+        where = f" of pod {labels['pod']} in namespace {labels.get('namespace', '')}" if "pod" in labels else ""
+        notes.append(f"Prometheus has impossible values of {name}, such as that{where}. They are left out.")
+    return kept
 
 
 def usage_queries(prometheus: Prometheus, since: float, until: float) -> Queries:

@@ -20,7 +20,6 @@ from ...cluster.pod_times import Hold, hold_of
 from ...cluster.read_jobs import WORKLOADS
 from ...given_times import InvalidTime
 from ...jobs.runs.run_history import PastRun, last_visit, read_history
-from ...jobs.runs.run_store import read_histories
 from ...kube.concurrency import run_concurrently
 from ...kube.errors import ApiError, as_sentence
 from ...kube.resources import NODE, POD
@@ -30,7 +29,7 @@ from ...namespaces import NamespaceOptions, NamespacesNeeded, listed_namespaces,
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from ...wording import worded
-from ..history.past_runs import user_of
+from ..history.past_runs import read_histories, user_of
 from ..history.run_times import usage_range
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
@@ -154,7 +153,7 @@ def read_cluster(task: UsageTask, since: datetime) -> Seen:
 
     def histories() -> Any:
         try:
-            return read_histories(client, namespaces)
+            return read_histories(client, namespaces, texts=False)
         except ApiError as error:
             if not error.is_forbidden:
                 raise

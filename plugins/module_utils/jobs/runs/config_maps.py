@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ...kube.answer import read_json
 from ...kube.client import Client
 from ...kube.resources import CONFIG_MAP
 from ...labels import FIELD_MANAGER, MANAGED_BY
@@ -32,7 +33,9 @@ def read_object(text: Any, longest: int) -> dict[str, Any]:
     if not isinstance(text, str) or len(text) > longest:
         return {}
     try:
-        found = json.loads(text)
+        found = read_json(text.encode()) or {}
+        if "\\u" in text:  # Half a character can be neither written nor shown.
+            json.dumps(found, ensure_ascii=False).encode()
     except (RecursionError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return found

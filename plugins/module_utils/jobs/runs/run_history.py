@@ -239,7 +239,7 @@ def written_in_parts(keys: Mapping[str, str | None]) -> list[dict[str, str | Non
 
 def size_of(data: Mapping[str, str | None]) -> int:
     """The bytes of a ConfigMap's data, as the API server counts them, and 80 for each key in managedFields."""
-    return sum(len(key) + len((text or "").encode()) + 80 for key, text in data.items())
+    return sum(len(key) + len((text or "").encode(errors="replace")) + 80 for key, text in data.items())
 
 
 def oldest_half(data: Mapping[str, str]) -> Keys:
@@ -276,6 +276,33 @@ def read_limits(config_map: Object | None) -> HistoryLimits:
     return HistoryLimits()
 
 
+def slim_history(config_map: Object, *, texts: bool = True) -> dict[str, Any]:
+    """What is read of a ConfigMap of a history. Without ``texts``: not the manifests and logs, which are most of it.
+
+    A value that is longer than any is emptied, so that it counts as malformed.
+    """
+    metadata = config_map["metadata"]
+    limits = (metadata.get("annotations") or {}).get(HISTORY_LIMITS, "")[:100]
+    data: Keys = {}
+    for key, text in (config_map.get("data") or {}).items():
+        if key == VISITED:
+            data[key] = text[:100]
+        elif found := _KEY.fullmatch(key):
+            part = found["part"]
+            if part == "job" and not texts and (run := _read(text, part)):
+                text = _text({**run, "manifest": None})
+            if part != "log" or texts:
+                data[key] = text if len(text) <= _LONGEST[part] else ""
+    return {
+        "kind": config_map["kind"],
+        "metadata": {
+            **{name: metadata[name] for name in ("name", "namespace", "uid") if name in metadata},
+            "annotations": {HISTORY_LIMITS: limits},
+        },
+        "data": data,
+    }
+
+
 def type_is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -295,14 +322,15 @@ def read_history(
                 continue
             data = _read(text, found["part"])
             hold = _hold(found["pod"] or "", data) if data and found["part"] == "pod" else None
-            if not data or (found["part"] == "pod" and hold is None):
+            lines = data.get("lines")
+            if not data or (found["part"] == "pod" and hold is None) or not isinstance(lines, (list, type(None))):
                 on_malformed(config_map, key)
                 continue
             run = runs.setdefault(found["uid"], PastRun(namespace, found["uid"]))
             if hold is not None:
                 run.holds[hold.uid] = _better(run.holds.get(hold.uid), hold)
             elif found["part"] == "log":
-                run.log = [line for line in data.get("lines") or () if isinstance(line, str)]
+                run.log = [line for line in lines or () if isinstance(line, str)]
             else:
                 _fill(run, data, only_missing=found["part"] == "was")
     return {uid: run for uid, run in runs.items() if run.name}

@@ -9,8 +9,7 @@ between leaves it twice, never nowhere, and what another run has written meanwhi
 from __future__ import annotations
 
 import secrets
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -41,15 +40,6 @@ _LARGEST = 1024 * 1024  # bytes, as size_of counts them: more than the API serve
 
 class NotTheHistory(KubeError):
     """Somebody else's ConfigMap has the name of the history; nothing was written to it."""
-
-
-def read_histories(client: Client, namespaces: Sequence[str] | None) -> dict[str, list[dict[str, Any]]]:
-    """The ConfigMaps by namespace; one list, or one for each of those named."""
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for namespace in namespaces if namespaces is not None else (None,):
-        for config_map in client.list_objects(CONFIG_MAP, namespace, labels=HISTORIES):
-            found[config_map["metadata"]["namespace"]].append(config_map)
-    return found
 
 
 def write_history(client: Client, namespace: str, keys: Mapping[str, str | None]) -> None:

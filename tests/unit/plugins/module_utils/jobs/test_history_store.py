@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.past_runs import read_histories
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs import run_store
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.ledger import RunResult
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_history import (
@@ -22,7 +23,6 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_stor
     NotTheHistory,
     outdated_keys,
     prune,
-    read_histories,
     set_limits,
     write_history,
 )
@@ -55,7 +55,7 @@ def kept(found: dict[str, list[dict[str, Any]]]) -> set[str]:
 def test_the_first_write_makes_the_history(cluster: Cluster) -> None:
     own = client(cluster)
     write_history(own, "default", run_of(1))
-    ((config_map,),) = read_histories(own, None).values()
+    (config_map,) = own.list_objects(run_store.CONFIG_MAP, "default", labels=run_store.HISTORIES)
     assert config_map["metadata"]["labels"] == {
         "app.kubernetes.io/managed-by": "runwhere.gpuctl",
         "runwhere.ai/history": "runs",

@@ -14,9 +14,12 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.prometheus_options import (
     PrometheusOptions,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.prometheus_service import is_for_users
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConnectionProblem, KubeError
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import LOGS, SUBMIT
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import role_name
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
 
 from tests.integration.prometheus_double import (
@@ -280,9 +283,14 @@ def service(name: str, *ports: int, namespace: str = "monitoring", **spec: Any) 
 
 def api_server(answer: Callable[[Asked], Reply], *services: dict[str, Any]) -> Callable[[Asked], Reply]:
     def reply(asked: Asked) -> Reply:
+        metadata = {"resourceVersion": "1"}
         if asked.path == "/api/v1/services":
-            metadata = {"resourceVersion": "1"}
             return Reply({"kind": "ServiceList", "apiVersion": "v1", "metadata": metadata, "items": list(services)})
+        if asked.path == "/api/v1/namespaces":  # those of users, by their label
+            own = [{"metadata": {"name": "team-a"}}]
+            return Reply({"kind": "PartialObjectMetadataList", "metadata": metadata, "items": own})
+        if asked.path.endswith("/rolebindings"):
+            return Reply({"kind": "RoleBindingList", "metadata": metadata, "items": []})
         return answer(asked)
 
     return reply
@@ -340,15 +348,26 @@ def test_the_service_of_usual_installations_is_found(name: str) -> None:
         assert opened(None, client=Client(Connection(server.url))).where == f"service {where}"
 
 
+def test_the_role_that_only_reads_is_that_of_the_level() -> None:
+    binding = {"metadata": {"namespace": "a"}, "roleRef": {"name": role_name(LOGS)}, "subjects": [{"kind": "User"}]}
+    assert not is_for_users(binding)
+    assert is_for_users({**binding, "roleRef": {"name": role_name(SUBMIT)}})
+
+
 @pytest.mark.parametrize(
     ("services", "text"),
     [
         ([service("alertmanager", 9093)], "no Prometheus found among the services"),
         ([service("prometheus-a", 9090), service("prometheus-b", 9090)], "several Prometheus found: monitoring/prom"),
-        # Whoever may create services anywhere could otherwise answer in its place.
+        # A rank only counts within a namespace.
         (
-            [service("prometheus-k8s", 9090), service("thanos-query", 10902, namespace="team-a")],
-            "several Prometheus found: monitoring/prometheus-k8s:9090, team-a/thanos-query:10902",
+            [service("prometheus-k8s", 9090), service("thanos-query", 10902, namespace="thanos")],
+            "several Prometheus found: monitoring/prometheus-k8s:9090, thanos/thanos-query:10902",
+        ),
+        # Any account that may create services could otherwise answer in its place.
+        (
+            [service("thanos-query", 10902, namespace="team-a"), service("prometheus", 9090, namespace="default")],
+            "only administrators can have made: default/prometheus:9090, team-a/thanos-query:10902 is in a namespace",
         ),
     ],
 )
