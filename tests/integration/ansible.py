@@ -30,7 +30,7 @@ def _environment() -> dict[str, str]:
         "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
         "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",
         "ANSIBLE_NOCOLOR": "true",
-        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "PATH": f"{BIN}:{os.environ.get('PATH', os.defpath)}",
     }
 
 

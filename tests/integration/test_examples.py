@@ -105,7 +105,7 @@ def succeed(here: Ansible, tasks: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("module", sorted({*MODULES} - {"gpuctl_copy", "gpuctl_job_log", "gpuctl_notify"}))
 def test_the_examples_of_a_module(here: Ansible, module: str):
-    if module in ("gpuctl_pool", "gpuctl_node_label"):
+    if module in ("gpuctl_pool", "gpuctl_node_label", "gpuctl_status"):
         pool = {"name": "training-pool", "nodes": ["gpu-node-5"]}
         assert not here.module("gpuctl_pool", **pool).failed
     if module == "gpuctl_kubeconfig":
