@@ -21,7 +21,7 @@ import yaml
 from integration.ansible import BIN, ROOT, Ansible
 from integration.recorder import Recorder
 
-MOST_SECONDS = 5.0
+MOST_SECONDS = 20.0  # of CPU, several times what it takes: what grows with the square of its input takes minutes
 MOST_MIB = 300
 MEBIBYTE = 1024 * 1024
 
