@@ -121,11 +121,11 @@ def test_an_unchanged_quota_costs_no_further_look(cluster: Cluster) -> None:
 
 def test_usage_that_cannot_be_read_is_a_warning(cluster: Cluster) -> None:
     class Deaf(BreakingClient):
-        lists = 0
+        lists_of_quotas = 0
 
         def list_objects(self, *what: Any, **options: Any) -> Any:
-            self.lists += what[0] == RESOURCE_QUOTA
-            self.is_gone = self.lists > 2
+            self.lists_of_quotas += what[0] == RESOURCE_QUOTA
+            self.is_gone = self.lists_of_quotas > 2
             return super().list_objects(*what, **options)
 
     limit(BreakingClient(cluster), BOTH)
