@@ -292,10 +292,11 @@ class Transport:
     def _require_time(self, method: str, path: str) -> None:
         """Raises ConnectionProblem if earlier requests of the task have waited for ``request_timeout`` in vain."""
         if self._outages.is_over:
-            peer, seconds = self._connection.peer, f"{self._connection.request_timeout:.0f} s"
-            silent = f"has not answered for {seconds} ({peer.timeout})"
-            why = f"refuses connections. Check {peer.check}" if self._outages.was_refused else silent
-            raise ConnectionProblem(f"request not sent: {method} {path}: {peer.name} {self._connection.server} {why}.")
+            peer, server = self._connection.peer, self._connection.server
+            if self._outages.was_refused:
+                raise ConnectionProblem(f"{peer.unreachable}{server}: connection refused. Check {peer.check}.")
+            silent = f"has not answered for {self._connection.request_timeout:.0f} s ({peer.timeout})"
+            raise ConnectionProblem(f"request not sent: {method} {path}: {peer.name} {server} {silent}.")
 
     def _connection_problem(self, error: Exception, *, broke_off: bool = False) -> ConnectionProblem:
         """The problem of an error of urllib3 or the operating system."""
