@@ -28,7 +28,7 @@ options:
       - Without it and O(prometheus_url), the module looks for the service among those of the cluster, by name and port. It fails
         if there is none, or more than one.
       - Only namespaces count in which no users write, since any of them could name a service so. Not looked at are V(default), namespaces
-        with the label C(runwhere.ai/namespace), which those of quotas and of the playbook P(runwhere.gpuctl.onboard#playbook) have, and
+        with the label C(runwhere.ai/namespace), which those of quotas and of the playbook C(runwhere.gpuctl.onboard) have, and
         namespaces in which a RoleBinding gives more than to read to a user, a group, or a service account of another namespace, as far as
         the account may list them. Where users get their namespaces by other means, set this option.
       - If unset, E(GPUCTL_PROMETHEUS_SERVICE) is used.

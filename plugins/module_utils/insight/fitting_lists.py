@@ -94,7 +94,9 @@ def list_fitting(
         with client.lists.open(resource.path(namespace), True, FittingLimits) as limits:
             for page in client.pages(resource, namespace, labels, fields, JSON, limits):
                 new = [(obj["metadata"]["namespace"], slim(obj)) for obj in client.items(resource, page)]
-                limits.charge([place for place, _each in new], [size_of(each) for _, each in new] if size_of else None)
+                limits.charge(
+                    [place for place, _each in new], [size_of(each) for _place, each in new] if size_of else None
+                )
                 kept += new
                 if limits.left_out:
                     kept = [each for each in kept if each[0] not in limits.left_out]

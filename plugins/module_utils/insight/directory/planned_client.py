@@ -131,8 +131,9 @@ class PlannedClient(Client):
             return {"kind": resource.kind, "apiVersion": resource.api_version, **patch, "metadata": {**metadata}}
         return super().merge_patch(resource, metadata, patch, **{**options, "dry_run": True})
 
-    def delete(self, resource: Resource, metadata: Mapping[str, Any], **options: Any) -> bool:
-        return self.reads_only or super().delete(resource, metadata, **{**options, "dry_run": True})
+    def delete(self, resource: Resource, metadata: Mapping[str, Any], *, propagation: str, **options: Any) -> bool:
+        planned = {**options, "dry_run": True}
+        return self.reads_only or super().delete(resource, metadata, propagation=propagation, **planned)
 
     def delete_collection(self, *_given: Any, **_options: Any) -> None:
         raise NotImplementedError("a plan deletes nothing")

@@ -172,7 +172,7 @@ def _without_access(task: Task[Any], saved: Mapping[str, Any], plan: Mapping[str
     titles = [title for title in steps_done(saved, plan)[0] if saved.get("targets", {}).get(title, {}).get("access")]
     missing = []
     for title in titles:
-        namespace, _, name = title.partition(" ")[2].partition("/")
+        namespace, _slash, name = title.partition(" ")[2].partition("/")
         if if_allowed(partial(_is_missing, task, namespace, name), False):
             missing.append(title)
     if not missing:
