@@ -384,12 +384,12 @@ def _by_reason(rows: Iterable[Row]) -> list[tuple[tuple[str, str], list[Row]]]:
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row.get("reason"):
-            groups[row.get("status") or "", _without_pod(row["reason"])].append(row)
+            groups[row.get("status") or "", _without_own_pods(row)].append(row)
     return sorted(groups.items(), key=lambda group: -len(group[1]))
 
 
 def _shared_reason(status: str, rows: Sequence[Row], *, everything: bool) -> str:
-    reason = rows[0]["reason"] if len(rows) == 1 else _without_pod(rows[0]["reason"])
+    reason = rows[0]["reason"] if len(rows) == 1 else _without_own_pods(rows[0])
     names = [place_of(row) for row in rows]
     who = abridged(names, len(names) if everything else _NAMES)
     return f"{who}{f' ({status})' if status else ''}: {reason}"
@@ -412,9 +412,31 @@ def place_of(row: Row) -> str:
     return "/".join(str(part) for part in parts if part)
 
 
-def _without_pod(reason: str) -> str:
-    """The reason without the name of the pod, which differs for each job."""
-    return re.sub(r"\bpod [a-z0-9][-a-z0-9.]* ", "", reason)
+_POD = "[a-z0-9][-a-z0-9.]*"
+_PODS = re.compile(rf"\b(pods?) ({_POD}(?:(?:, | and ){_POD})*)( |$)")
+_QUOTED_NAME = re.compile(rf'\b(pods|ReplicaSet) "({_POD})"')  # in messages of the server and of controllers
+_START = 40  # Names of pods begin with as much of the job's at least (generateName keeps 58 characters of both).
+
+
+def _without_own_pods(row: Row) -> str:
+    """The reason without the names of the job's own pods, which differ for each job.
+
+    A reason that begins with one goes on with a verb, and needs no subject after the names of the jobs.
+    """
+    start = f"{row.get('name') or ''}-"[:_START]
+
+    def unnamed(found: re.Match[str]) -> str:
+        names = re.split(", | and ", found[2])
+        if len(start) == 1 or not all(name.startswith(start) for name in names):
+            return found[0]
+        if len(names) > 1:
+            return f"{found[1]}{found[3]}"
+        return f"a {found[1]}{found[3]}" if found.start() else ""
+
+    def elided(found: re.Match[str]) -> str:
+        return f'{found[1]} "{ELLIPSIS}"' if found[2].startswith(start) else found[0]
+
+    return _QUOTED_NAME.sub(elided, _PODS.sub(unnamed, row["reason"]))
 
 
 def _first_url(row: Row) -> str | None:

@@ -55,13 +55,14 @@ def job(number: int, **fields: Any) -> Row:
         "age": "4h",
         "access_urls": [],
     }
+    name = fields.get("name", row["name"])
     if number % 50 == 49:
         row |= {"status": "Failed", "ready": "0/2", "running_for": None}
-        row["reason"] = f"pod train-{number}-0-x7k2p failed: CUDA out of memory (exit code 1)"
+        row["reason"] = f"pod {name}-0-x7k2p failed: CUDA out of memory (exit code 1)"
     elif number % 7 == 3:
         row |= {"status": "Pending", "ready": "0/2", "running_for": None}
         row["reason"] = (
-            f"pod train-{number}-0-ab1cd cannot be scheduled: it needs 8 GPUs on one node, but the most free on one of "
+            f"pod {name}-0-ab1cd cannot be scheduled: it needs 8 GPUs on one node, but the most free on one of "
             "the 5 nodes of pool training-pool is 4 GPUs (on node-1), 4 GPUs short. Wait for other jobs to finish, "
             "delete one, or raise job.priority."
         )
