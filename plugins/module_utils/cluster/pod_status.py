@@ -27,6 +27,16 @@ def pod_status(pod: Mapping[str, Any]) -> str:
     return str(status.get("reason") or pod_phase(pod))
 
 
+def start_of(state: Mapping[str, Any] | None) -> str | None:
+    """When the container started that a state is of; None where it waits, or could not start.
+
+    Of a process that could not be started, the runtime says that it did in 1970 (containerd, StartedAt 0).
+    """
+    found = ((state or {}).get(kind) or {} for kind in ("running", "terminated"))
+    text = next((str(one["startedAt"]) for one in found if one.get("startedAt")), None)
+    return None if text is None or text.startswith("1970-") else text
+
+
 def pod_phase(pod: Mapping[str, Any]) -> str:
     return str(pod.get("status", {}).get("phase") or "Pending")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..accelerators.catalog import whole_devices
 from ..cluster.nodes import devices_of
+from ..cluster.pod_status import start_of
 from ..cluster.read_jobs import read_pods
 from ..cluster.related import is_unfinished, own_pods
 from ..cluster.status import pods_ready, status_of
@@ -55,9 +56,7 @@ def interruption(workload: Object, pods: Iterable[Object] | None, now: datetime)
     if pods is None:
         return f"{subject} that is running, since when is not known" if pods_ready(workload) else ""
     own = own_pods(workload, pods)
-    # A container that could not start says that it did so in 1970.
-    created = read_time(workload["metadata"]["creationTimestamp"])
-    started = min((moment for pod in own for moment in _starts(pod) if moment >= created), default=None)
+    started = min((moment for pod in own for moment in _starts(pod)), default=None)
     if started is None:
         return ""
     gpus = held_gpus(own)
@@ -90,10 +89,9 @@ def _recreated(plan: Plan) -> dict[str, Any] | None:
 def _starts(pod: Object) -> Iterator[datetime]:
     """When the containers of a pod started, for the last time and for the last but one."""
     for container in pod.get("status", {}).get("containerStatuses") or ():
-        for states in (container.get("state") or {}, container.get("lastState") or {}):
-            for name in ("running", "terminated"):
-                if text := (states.get(name) or {}).get("startedAt"):
-                    yield read_time(text)
+        for state in ("state", "lastState"):
+            if text := start_of(container.get(state)):
+                yield read_time(text)
 
 
 def _duration(seconds: float) -> str:

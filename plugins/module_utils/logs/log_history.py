@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, BinaryIO
 
+from ..cluster.pod_status import start_of
 from ..kube.times import read_time
 
 _FIRST_LINE = timedelta(seconds=2)  # A log that begins within this time after its container is hardly rotated yet.
@@ -124,9 +125,7 @@ def started_at(pod: Mapping[str, Any], container: str) -> str | None:
     status = pod.get("status") or {}
     for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
         if each["name"] == container:
-            state = each.get("state") or {}
-            times = ((state.get(name) or {}).get("startedAt") for name in ("running", "terminated"))
-            return next(filter(None, times), None)
+            return start_of(each.get("state"))
     return None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...cluster.nodes import PodUse
+from ...cluster.pod_status import start_of
 from ...cluster.related import is_unfinished
 from ...kube.resources import Object
 from ...kube.times import read_time
@@ -109,13 +110,9 @@ def _starts(status: Object) -> list[str]:
     """When each container that runs, or has ended, started."""
     found = []
     for container in status.get("containerStatuses") or ():
-        for state in (container.get("state") or {}, container.get("lastState") or {}):
-            started = next(
-                (state[kind].get("startedAt") for kind in ("running", "terminated") if state.get(kind)), None
-            )
-            if started:
-                found.append(str(started))
-                break
+        starts = (start_of(container.get(state)) for state in ("state", "lastState"))
+        if started := next(filter(None, starts), None):
+            found.append(started)
     return found
 
 

@@ -150,6 +150,7 @@ BEGINS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "fewer lines than wanted": (LONG, {"tail": 20_000}, True),
     "as many lines as wanted": (LONG, {"tail": 12_000}, False),
     "only matching lines": (LONG, {"grep": "line"}, False),
+    "of a container that could not start": (LONG, {"started": "1970-01-01T00:00:00Z"}, False),
 }
 
 
