@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -197,6 +198,49 @@ def test_a_server_that_is_away_for_a_while(field: Field):
         assert screen.to_the_end() == 0
     assert numbered(screen.output) == lines(2000)
     assert "-- connected again" in screen.lines
+
+
+@contextmanager
+def lost_node(field: Field, job: str) -> Iterator[str]:
+    """The node of a job's pod, whose kubelet has stopped."""
+    (pod,) = (
+        each
+        for each in field.cluster.objects()
+        if each["kind"] == "Pod" and each["metadata"]["labels"].get("app") == job
+    )
+    name = pod["spec"]["nodeName"]
+    (node,) = (each for each in field.cluster.objects() if (each["kind"], each["metadata"]["name"]) == ("Node", name))
+    lost = json.loads(json.dumps({**node, "kind": "Node"}))
+    (ready,) = (one for one in lost["status"]["conditions"] if one["type"] == "Ready")
+    since = {"lastTransitionTime": "2026-08-01T10:00:00Z"}
+    ready.update(status="Unknown", message="Kubelet stopped posting node status.", **since)
+    field.cluster.load([lost])
+    yield name
+    field.cluster.load([{**node, "kind": "Node"}])
+
+
+def test_the_log_of_a_pod_on_a_lost_node(field: Field):
+    field.behave("far", log_lines=20, log_seconds=1)
+    field.submit(training("far"))
+    with lost_node(field, "far") as node:
+        run = field.ansible().run("ansible-playbook", "runwhere.gpuctl.logs", "-e", "gpuctl_name=far")
+    assert run.status == 2
+    since = "which has not been ready since 2026-08-01T10:00:00Z (Kubelet stopped posting node status)"
+    text = " ".join(run.output.split())
+    assert f" is on node {node}, {since}. Its log is there, and can be read once the node is back" in text
+    assert "dial tcp" not in text
+    assert "HTTP 500" not in text
+
+
+def test_a_node_that_is_lost_while_its_pod_is_followed(field: Field):
+    field.behave("left", log_lines=2000, log_seconds=16, run_seconds=20)
+    field.submit(training("left"))
+    with tcp_proxy(field.cluster.url) as proxy, started(field.ansible(proxy.url), arguments("left")) as screen:
+        screen.until(lambda text: "line " in text)
+        with lost_node(field, "left") as node:
+            proxy.cut()
+            text = " ".join(screen.until(lambda text: "posting node status" in text).split())
+        assert f" is on node {node}, which has not been ready since 2026-08-01T10:00:00Z" in text
 
 
 def test_a_burst_comes_whole(field: Field):

@@ -43,6 +43,7 @@ def cluster() -> Iterator[Cluster]:
             manifests.training("train-0"),
             manifests.inference("serve", environment={"image": "vllm/vllm-openai:v1"}, metrics={"port": 8000}),
             manifests.compute("idle"),
+            manifests.compute("web"),
         ):
             done = perform(JOB, cluster, definition=definition, wait=True, wait_timeout=60)
             assert not done.get("failed"), done["msg"]
@@ -145,6 +146,11 @@ ABSENCES: dict[str, tuple[World, Row, str]] = {
     "no exporter": (World(exporters=("kube-state-metrics",)), {}, "scrapes no exporter of accelerators"),
     "no pods": (World(exporters=("dcgm-exporter",), pods=False), {}, "does not say which pod uses a device"),
     "no such job": (World(), {"name": "missing"}, "job missing not found in namespace default"),
+    "no GPUs, no exporter": (
+        World(exporters=("kube-state-metrics",)),
+        {"name": "web"},
+        "job web in namespace default has no metrics: it requests no GPUs, and",
+    ),
     "before its creation": (World(), {"start": "-3h", "end": "-2h"}, "the range ends before the job was created"),
 }
 

@@ -86,6 +86,7 @@ def _log(backend: Backend, call: Call) -> Answer:
     container = container_named(pod, query.text("container"))
     if not pod["spec"].get("nodeName"):
         return Answer(b"", 204, content_type="text/plain")
+    _require_kubelet(backend, pod, container)
     since = None
     if numbers["sinceSeconds"] is not None:
         since = backend.registry.clock.now() - timedelta(seconds=numbers["sinceSeconds"])
@@ -107,6 +108,18 @@ def _log(backend: Backend, call: Call) -> Answer:
         limit_bytes=numbers["limitBytes"],
     )
     return Answer(text.encode(), content_type="text/plain")
+
+
+def _require_kubelet(backend: Backend, pod: Object, container: str) -> None:
+    """The error of the API server's connection to a kubelet that has stopped: its node is no longer ready."""
+    node = backend.registry.get("Node", None, pod["spec"]["nodeName"])
+    conditions = (node or {}).get("status", {}).get("conditions") or ()
+    if any(one["type"] == "Ready" and one["status"] == "Unknown" for one in conditions):
+        addresses = node["status"].get("addresses") or () if node else ()
+        host = next((one["address"] for one in addresses if one["type"] == "InternalIP"), "10.0.0.1")
+        path = f"containerLogs/{pod['metadata']['namespace']}/{pod['metadata']['name']}/{container}"
+        refused = f"dial tcp {host}:10250: connect: connection refused"
+        raise errors.ApiError(500, "InternalError", f'Get "https://{host}:10250/{path}": {refused}')
 
 
 def _log_errors(numbers: dict[str, int | None], since_time: str) -> list[FieldError]:

@@ -7,6 +7,7 @@ to the task's own thread, which alone prints.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +15,10 @@ from functools import partial
 from typing import Any
 
 from ...cluster.lookup import pods_of_job_or_pod
+from ...cluster.node_loss import is_on_lost_node, loss_text
+from ...cluster.nodes import Node
 from ...cluster.read_jobs import WORKLOADS, JobId, read_jobs
+from ...cluster.read_nodes import read_node
 from ...cluster.read_reasons import read_reasons
 from ...cluster.related import rank_of
 from ...cluster.status import failure_of, is_terminating, status_of
@@ -42,6 +46,7 @@ _MOST_PODS = 128  # a thread and a connection for each
 _TURN = 1.0  # seconds until it looks at everything again, whatever happens
 _GONE_SECONDS = 5.0  # until a job that was deleted, and may be created again, counts as gone
 _BROKEN_SECONDS = 3.0  # until a broken connection is worth a line
+_SILENCE_TURN = 5.0  # until the node of a log that does not come is looked at again
 _FLUSH = 65_536  # characters that are printed at once
 _PREFIX_COLORS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")
 _STOP_TIMEOUT = 2.0  # seconds that all threads together get to end
@@ -119,6 +124,7 @@ class _Following:
         self._count = 0
         self._gone_since: float | None = None
         self._broken = False
+        self._silence_at: float | None = None
         self._warned_of_number = False
         self._progress_shown = time.monotonic()
         self._reason, self._reason_at = "", -RARELY
@@ -326,7 +332,10 @@ class _Following:
         if long_broken != self._broken and (long_broken or not broken):
             self._broken = long_broken
             self._print("-- connection lost; trying again" if long_broken else "-- connected again")
+            self._silence_at = None if long_broken else math.inf
             self._flush()
+        if self._broken and (self._silence_at is None or now - self._silence_at >= _SILENCE_TURN):
+            self._explain_silence(broken, now)
         unfinished = [log for log in self._logs.values() if log.unfinished and not log.over]
         rarely = now - self._progress_shown >= RARELY
         if unfinished and (self._screen.changes or rarely):
@@ -338,6 +347,19 @@ class _Following:
                 self._screen.print(texts)
         elif not self._logs or all(log.over for log in self._logs.values()):
             self._task.progress(partial(self._waiting_text, now))
+
+    def _explain_silence(self, broken: Sequence[PodLog], now: float) -> None:
+        """Name the lost nodes of pods whose logs do not come, once for each outage, if the API server answers."""
+        pods = [log.pod for log in broken if log.silent_kubelet]
+        nodes: list[Node] = []
+        with suppress(KubeError):
+            for name in sorted({pod["spec"]["nodeName"] for pod in pods}):
+                nodes += read_node(self._task.client(), name)
+        lost = [pod for pod in pods if is_on_lost_node(pod, nodes)]
+        self._silence_at = math.inf if lost else now if pods else None
+        if lost:
+            self._print(f"-- {loss_text(lost, nodes)}")
+            self._flush()
 
     def _waiting_text(self, now: float) -> str:
         if now - self._reason_at >= RARELY:

@@ -11,8 +11,10 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from ...cluster.lookup import pods_of_job_or_pod, sweep_text
+from ...cluster.node_loss import silence_text
 from ...cluster.pod_status import pod_status
 from ...cluster.read_jobs import ByJob, JobId, read_pods
+from ...cluster.read_nodes import read_node
 from ...cluster.secret_references import referenced_secret_values
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
@@ -72,6 +74,7 @@ def _run(task: Task[JobLogOptions], request: LogRequest) -> dict[str, Any]:
     pods, secrets = _pods(task, job, request)
     logs = _read_all(task.client(), pods, request, secrets)
     _explain_not_started(task.client(), logs, request.options.container)
+    _explain_silence(task.client(), logs)
     _raise_or_warn(task, logs)
     excerpts = [log.excerpt for log in logs if log.excerpt]
     lines = sum(excerpt.count for excerpt in excerpts)
@@ -151,6 +154,7 @@ class _Log:
     part: BinaryIO | None = None
     error: str | None = None
     not_started: bool = False
+    silence: str = ""  # what the server said where it could not reach the kubelet, perhaps
 
     @property
     def name(self) -> str:
@@ -252,6 +256,7 @@ def _read(client: Client, pod: dict[str, Any], request: LogRequest, view: View) 
         if error.is_forbidden:
             raise
         log.not_started = error.status == 400 and "is waiting to start" in error.message
+        log.silence = error.message if error.status >= 500 else ""
         log.error = _error_message(error, log.name, request)
     return log
 
@@ -290,6 +295,15 @@ def _explain_not_started(client: Client, logs: Sequence[_Log], container: str) -
         reasons = not_started_reasons(client, job, [log.pod for log in waiting])
         for log in waiting:
             log.error = reasons.get(log.name) or not_started_message(log.pod, container)
+
+
+def _explain_silence(client: Client, logs: Sequence[_Log]) -> None:
+    """The node that is lost, in place of the address that did not answer."""
+    silent = [log for log in logs if log.silence]
+    names = {log.pod["spec"]["nodeName"] for log in silent}
+    nodes = [node for name in sorted(names) for node in read_node(client, name)]
+    for log in silent:
+        log.error = silence_text(log.pod, nodes, log.silence) or log.error
 
 
 def _raise_or_warn(task: Task[JobLogOptions], logs: Sequence[_Log]) -> None:

@@ -123,6 +123,7 @@ class PodLog(Thread):
         self.over = False
         self.unfinished = ""  # the line that has not ended yet, of a progress bar
         self.broken_since: float | None = None
+        self.silent_kubelet = False  # perhaps: the API server answers, but not with the log
         self.changed = Event()
         self._client, self._container, self._view, self._start = client, container, view, start
         self._submit, self._stopped = submit, stopped
@@ -318,6 +319,7 @@ class PodLog(Thread):
         if not error.is_transient:
             raise error
         self.broken_since = self.broken_since or time.monotonic()
+        self.silent_kubelet = isinstance(error, ApiError) and error.status >= 500
         self._client.begin_task()  # To follow may outlast an outage that is too long for other tasks.
 
     def _state(self) -> ContainerState | None:

@@ -23,7 +23,7 @@ from ..prometheus.prometheus_options import PrometheusOptions
 from ..prometheus.promql import JOB, PodSelection, Queries, Source, plain_queries
 from .measured_job import MeasuredJob, read_measured_job
 from .metric_questions import AGGREGATES, METRICS, NETWORK, THROUGHPUT, UTILIZATION, Question, questions
-from .metrics_absence import absence_of, missing_metrics
+from .metrics_absence import absence_of, missing_metrics, requests_devices
 from .metrics_range import Life, MetricsRange, as_text, metrics_range
 from .metrics_source import ALLOW_LIST, find_source
 
@@ -97,6 +97,7 @@ def read_job_metrics(
     coverage = _coverage(prometheus, queries, selection, span, whole, fine)
     if source is Source.POD_NAMES:
         task.warn(_BY_NAME)
+    missing = missing_metrics(wanted, curves, has_devices=requests_devices(workload))
     return {
         "job": _identity(job),
         "start": as_text(span.start),
@@ -106,7 +107,7 @@ def read_job_metrics(
         "series": [row for question, series in curves.items() for row in _rows(question, series)],
         "summary": [row for question, series in whole.items() for row in _summary(question, series)],
         "coverage": coverage,
-        "missing": {metric: worded(why, task.names) for metric, why in missing_metrics(wanted, curves).items()},
+        "missing": {metric: worded(why, task.names) for metric, why in missing.items()},
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ...accelerators.catalog import catalog
+from ...cluster.nodes import devices_of
 from ...cluster.read_jobs import JobId
 from ...cluster.read_reasons import read_reasons
 from ...cluster.status import status_of
@@ -37,6 +38,11 @@ def absence_of(task: Task[Any], prometheus: Prometheus, job: MeasuredJob, span: 
         unknown: dict[JobId, str] = {}
         reason = if_allowed(lambda: read_reasons(task.client(), jobs), unknown).get((job.namespace, job.name))
         return f"{where} has no metrics: no pod has run yet." + (f" {reason}" if reason else " Wait until it runs.")
+    if not requests_devices(job.workload):
+        return (
+            f"{where} has no metrics: it requests no GPUs, and {prometheus.where} has no traffic of its pods between "
+            f"{_between(span)}. Let it scrape the kubelets' cAdvisor."
+        )
     names, pod_labels = _exported()
     selectors = (
         f"{{__name__=~{names}}}",
@@ -73,14 +79,26 @@ def absence_of(task: Task[Any], prometheus: Prometheus, job: MeasuredJob, span: 
     )
 
 
-def missing_metrics(wanted: Sequence[str], curves: Mapping[Question, Collection[Any]]) -> dict[str, str]:
+def requests_devices(workload: Mapping[str, Any] | None) -> bool:
+    """Whether the pods of a job have accelerators that an exporter could measure; True for one that is gone."""
+    if workload is None:
+        return True
+    template = workload["spec"]["template"]
+    amounts = devices_of({"metadata": {}, **template})
+    claims = template["spec"].get("resourceClaims")
+    return bool(claims or any(amount and catalog().row(resource) for resource, amount in amounts.items()))
+
+
+def missing_metrics(
+    wanted: Sequence[str], curves: Mapping[Question, Collection[Any]], *, has_devices: bool = True
+) -> dict[str, str]:
     """Why there is no curve of a metric, by metric."""
     found = {question.metric for question, series in curves.items() if series}
     asked = {question.metric for question in curves}
-    return {metric: _missing(metric, metric in asked) for metric in wanted if metric not in found}
+    return {metric: _missing(metric, metric in asked, has_devices) for metric in wanted if metric not in found}
 
 
-def _missing(metric: str, is_asked: bool) -> str:
+def _missing(metric: str, is_asked: bool, has_devices: bool) -> str:
     if metric == THROUGHPUT:
         return (
             "the job serves none that is known. Add metrics to its manifest, and O(throughput_query) unless it runs "
@@ -90,6 +108,8 @@ def _missing(metric: str, is_asked: bool) -> str:
         return (
             "Prometheus has no container_network_receive_bytes_total of its pods. Let it scrape the kubelets' cAdvisor."
         )
+    if not has_devices:
+        return "the job requests no GPUs."
     if not is_asked:
         return "no exporter of the accelerators in use measures it."
     if metric == TENSOR_ACTIVITY:

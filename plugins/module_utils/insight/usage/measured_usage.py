@@ -43,6 +43,7 @@ class MeasuredUsage:
     origins: dict[PodId, SeriesOrigin] = field(default_factory=dict)
     capacity: float | None = None
     notes: list[str] = field(default_factory=list)
+    absence: str = ""  # what to do where jobs had accelerators, and there is no series of any
 
 
 def step_of(seconds: float) -> int:
@@ -95,7 +96,7 @@ def read_measured(
             f"Prometheus the labels of pods. Start it with {ALLOW_LIST}."
         )
     elif not usage.pods:
-        usage.notes.append(
+        usage.absence = (
             f"{prometheus.where} has no series of pods of jobs in this range. See whether kube-state-metrics and an "
             f"exporter for the GPUs are scraped."
         )

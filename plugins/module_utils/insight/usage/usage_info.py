@@ -74,6 +74,7 @@ def run(task: UsageTask) -> dict[str, Any]:
         uses = with_measurements(uses, measured.pods, 2 * measured.step / 3600)
         uses += only_measured(uses, measured, seen)
         notes += measured.notes
+        notes += [measured.absence] if measured.absence and any(use.counted for use in uses) else []
     groups, total = usage_rows(uses, group_by, prices)
     has_prices, is_measured = bool(prices), measured is not None
     rows = [row.result(group_by, has_prices=has_prices, is_measured=is_measured) for row in groups]
