@@ -5,6 +5,7 @@
 """A notification as each service wants it: the body, the signature, and what its answer means. Pure.
 
 All texts are sent as plain text, which no service reads as markup: names of jobs and lines of logs come from others.
+People get the characters that events replace; a webhook does not, since a program may evaluate what it gets.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from email.utils import format_datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus
 
+from ..module_utils.insight.events.inert_text import readable
 from ..module_utils.kube.errors import cut
 from ..module_utils.kube.times import time_as_text
 from ..module_utils.printable import one_line, printable
@@ -63,7 +65,7 @@ def notification_of(event: Mapping[str, Any], message: str | None, title: str | 
 
 def post_for(service: str, url: str, secret: str | None, told: Notification, now: datetime) -> Post:
     """The request that tells a service."""
-    return _POSTS[service](url, secret, told, now)
+    return _POSTS[service](url, secret, told if service == WEBHOOK else _for_people(told), now)
 
 
 def problem_of_answer(service: str, status: int, body: bytes) -> str | None:
@@ -84,7 +86,7 @@ def problem_of_answer(service: str, status: int, body: bytes) -> str | None:
 
 def email_for(sender: str, recipients: Sequence[str], told: Notification, now: datetime) -> EmailMessage:
     """The same as a mail of plain text."""
-    mail = EmailMessage()
+    told, mail = _for_people(told), EmailMessage()
     mail["Subject"] = told.title
     mail["From"] = sender
     mail["To"] = ", ".join(recipients)
@@ -92,6 +94,10 @@ def email_for(sender: str, recipients: Sequence[str], told: Notification, now: d
     mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody who is on holiday answers
     mail.set_content(_bounded(EMAIL, told.text))
     return mail
+
+
+def _for_people(told: Notification) -> Notification:
+    return told._replace(title=readable(told.title), text=readable(told.text))
 
 
 def _webhook(url: str, secret: str | None, told: Notification, now: datetime) -> Post:

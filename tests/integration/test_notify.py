@@ -32,9 +32,10 @@ EVENT = {
     "job": "llm",
     "namespace": "ml",
     "message": "Training llm in namespace ml failed: <@U1> *& co* exit code 3.",
-    "last_lines": ["step 1", "CUDA out of memory"],
+    "last_lines": ['\uff5b"step": 1}', "CUDA out of memory"],
 }
-TEXT = f"{EVENT['message']}\nThe log ends with:\n  step 1\n  CUDA out of memory"
+FOR_PROGRAMS = f'{EVENT["message"]}\nThe log ends with:\n  \uff5b"step": 1}}\n  CUDA out of memory'
+TEXT = FOR_PROGRAMS.replace("\uff5b", "{")
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def check_webhook(request: Received) -> None:
     assert request.headers["X-Hub-Signature-256"] == request.headers["X-Signature"]
     assert request.headers["Content-Type"] == "application/json; charset=utf-8"
     body = request.json
-    assert (body["title"], body["message"], body["event"]) == ("job.failed llm", TEXT, EVENT)
+    assert (body["title"], body["message"], body["event"]) == ("job.failed llm", FOR_PROGRAMS, EVENT)
     assert set(body) == {"title", "message", "sent_at", "event"}
 
 

@@ -71,8 +71,8 @@ def test_a_failure_reaches_a_webhook_once_over_a_restart(cluster: Cluster, api: 
             again.stop()
         events = [request.json["event"] for request in receiver.requests]
     assert [(event["type"], event["job"]) for event in events] == [("job.failed", "first"), ("job.failed", "second")]
-    assert events[0]["last_lines"] == [evil.replace("{{", "{ {")]
-    assert events[0]["description"] == description.replace("#jinja2", "# jinja2")
+    assert events[0]["last_lines"] == [evil.replace("{", "\uff5b")]
+    assert events[0]["description"] == description.replace("#jinja2", "\uff03jinja2").replace("\\", "\uff3c")
     assert events[0]["exit_code"] == 3
     assert not (tmp_path / "evil").exists()
     assert "s3cret-of-the-hook" not in first.output + again.output
@@ -107,7 +107,46 @@ def test_the_other_rulebooks(cluster: Cluster, api: Api, tmp_path: Path) -> None
         ("alert llm", "firing"),
         ("alert llm", "resolved"),
     ]
-    assert told[0]["message"] == ALERT["annotations"]["summary"].replace("{{", "{ {")
+    assert told[0]["message"] == ALERT["annotations"]["summary"].replace("{", "\uff5b")
+
+
+def test_no_text_of_an_alert_runs_a_command(tmp_path: Path) -> None:
+    """Where a rulebook passes texts on, and the playbook makes facts of them; ansible-rulebook reads each as Python."""
+    port, found = _free_port(), tmp_path / "found.json"
+    expression = f'lookup("pipe", "touch {tmp_path / "evil"}; echo evil")'
+    notes = {
+        "joined": f"'{{' '{{ {expression} }}}}'",
+        "hexadecimal": f"['\\x7b\\x7b {expression} }}}}']",
+        "header": f"'#' 'jinja2:variable_start_string:\"[[\",variable_end_string:\"]]\"\\n[[ {expression} ]]'",
+        "secret": "$ANSIBLE_VAULT;1.1;AES256\n6162",
+        "summary": f"{{{{ {expression} }}}}",
+    }
+    texts = {name: f"{{{{ event.annotations.{name} }}}}" for name in notes}
+    passed_on = {"texts": texts, "all": "{{ event.annotations }}"}
+    action = {"run_playbook": {"name": "play.yml", "extra_vars": passed_on}}
+    rule = {"name": "Pass all of it on", "condition": 'event.type == "alert"', "action": action}
+    sources = [{
+        "eda.builtin.webhook": {"host": "127.0.0.1", "port": port, "token": TOKEN},
+        "filters": [{"runwhere.gpuctl.alert": {}}],
+    }]  # fmt: skip
+    ruleset = {"name": "Texts", "hosts": "all", "gather_facts": False, "sources": sources, "rules": [rule]}
+    facts = {name: f"{{{{ texts.{name} }}}}" for name in notes}
+    tasks = [
+        {"ansible.builtin.set_fact": facts},
+        {"ansible.builtin.debug": {"msg": {name: [f"{{{{ {name} }}}}", f"{{{{ {name}[0] }}}}"] for name in facts}}},
+        {"ansible.builtin.debug": {"msg": "{{ item }}"}, "loop": "{{ all.values() | list }}"},
+        {"ansible.builtin.copy": {"content": "{{ texts | to_json }}", "dest": str(found), "mode": "0600"}},
+    ]
+    (tmp_path / "rulebook.yml").write_text(yaml.safe_dump([ruleset]))
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    with rulebook(tmp_path, str(tmp_path / "rulebook.yml"), {}, {}) as running:
+        eventually(lambda: _post(port, {**PAYLOAD, "alerts": [{**ALERT, "annotations": notes}]}), 90)
+        eventually(found.exists, 90)
+        running.stop()
+    told = json.loads(found.read_text())
+    assert told["joined"] == notes["joined"].replace("{", "\uff5b")
+    assert set(told) == set(notes)
+    assert not (tmp_path / "evil").exists()
 
 
 def _fail(api: Api, name: str, log: str, description: str) -> None:

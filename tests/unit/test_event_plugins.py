@@ -150,8 +150,18 @@ def test_what_a_sender_makes_up_is_bounded(alert: Filter) -> None:
     assert len(found) == 997
     assert len(found[0]["labels"]) == 64
     assert len(found[0]["message"]) < 4_200
-    assert found[0]["message"].startswith("{ { 1 }}\\x1b[2J")
+    assert found[0]["message"].startswith("\uff5b\uff5b 1 }}\uff3cx1b[2J")
     assert found[1]["labels"] == {}
+
+
+def test_a_payload_of_any_depth_does_not_end_the_source(alert: Filter) -> None:
+    """The server of a webhook parses thousands of levels."""
+    deep: Any = "{{ 1 }}"
+    for _level in range(5_000):
+        deep = {"a": [deep]}
+    assert "{" not in "".join(_strings(alert({"payload": deep, "meta": {}})))
+    (found,) = alert({"payload": payload(firing(labels={"alertname": "A", "deep": deep})), "meta": {"x": deep}})
+    assert found["alert"] == "A"
 
 
 @pytest.mark.parametrize(
