@@ -253,10 +253,9 @@ class PoolLease(Fence):
         with suppress(KubeError):
             try:
                 self._patch(self._lease or {}, holder=None)
-            except ApiError as error:
+            except KubeError:  # Refused for once, or the response to a renewal or to the release was lost.
                 now = self._read() or {}
-                # The response to a renewal was lost, or that to the release.
-                if error.status == 409 and _holder_of(now) == self._holder:
+                if _holder_of(now) == self._holder:
                     self._patch(now, holder=None)
 
     def _read_quietly(self) -> dict[str, Any]:

@@ -176,8 +176,14 @@ def test_what_is_left_behind():
     assert "orphans" in broken(replace(killed, second=DONE))
     path = "/apis/coordination.k8s.io/v1/namespaces/gpuctl-system/leases/pools"
     release, refused = Request("PATCH", path, False), Request("PATCH", path, False, fault="500")
-    assert broken(replace(GOOD, requests=[release, refused], final=state(NEW, THEIRS, lease))) == set()
-    assert broken(replace(GOOD, requests=[refused, release], final=state(NEW, THEIRS, lease))) == {"orphans"}
+    once = replace(
+        GOOD, case=Case("training-recreate", "500", 3), requests=[release, refused], final=state(NEW, THEIRS, lease)
+    )
+    assert broken(once) == {"orphans"}, "a second attempt would have been answered"
+    for fault in ("500-always", "down"):
+        lasting = replace(once, case=Case("training-recreate", fault, 3))
+        assert broken(lasting) == set()
+        assert broken(replace(lasting, requests=[refused, release])) == {"orphans"}
 
 
 def test_half_of_two_writers():

@@ -211,6 +211,13 @@ def test_a_lease_whose_renewal_had_no_answer_is_released(cluster: Cluster, clien
     assert holder(client) is None
 
 
+@pytest.mark.parametrize("kind", ["conflict", "expired", "timeout"])
+def test_a_release_that_is_refused_once_is_repeated(cluster: Cluster, client: Client, kind: str) -> None:
+    with observed(client).held({}):
+        cluster.faults.add(Fault(kind, verb="patch", path="*/leases/*"))
+    assert holder(client) is None
+
+
 def test_a_failed_release_is_not_an_error(cluster: Cluster, client: Client) -> None:
     with observed(client).held({}):
         cluster.faults.add(Fault("conflict", verb="patch", path="*/leases/*", count=None))
