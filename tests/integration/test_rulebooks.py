@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,13 +139,19 @@ def test_no_text_of_an_alert_runs_a_command(tmp_path: Path) -> None:
         {"ansible.builtin.copy": {"content": "{{ texts | to_json }}", "dest": str(found), "mode": "0600"}},
     ]
     (tmp_path / "rulebook.yml").write_text(yaml.safe_dump([ruleset]))
-    (tmp_path / "play.yml").write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "vars": {"ansible_python_interpreter": sys.executable},
+        "tasks": tasks,
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
     with rulebook(tmp_path, str(tmp_path / "rulebook.yml"), {}, {}) as running:
         eventually(lambda: _post(port, {**PAYLOAD, "alerts": [{**ALERT, "annotations": notes}]}), 90)
         eventually(found.exists, 90)
         running.stop()
     told = json.loads(found.read_text())
-    assert told["joined"] == notes["joined"].replace("{", "\uff5b")
+    assert told["joined"] == f"\uff5b\uff5b {expression} }}}}", "one text, as Python reads it"
     assert set(told) == set(notes)
     assert not (tmp_path / "evil").exists()
 
