@@ -1,52 +1,184 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Kubernetes before 1.34 has no resource.k8s.io/v1, and answers its paths in plain text as a proxy would."""
+"""What tasks do on the versions of Kubernetes that people run, by the table of features (kube/features.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
-from kubesim import Cluster
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.access.policy import MODULE as POLICY
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.doctor.doctor import MODULE as DOCTOR
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_info import MODULE as FIT
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.features import FEATURES
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool import MODULE as POOL
+from kubesim import Cluster, Fault
 
-from .ansible import Ansible
-from .api import Api
-from .manifests import training
+from .manifests import compute, inference, notebook, training
+from .tasks import perform
 
 TOO_LARGE = training("large", resources={"gpu": 64})
-POLICY = {"kind": "policy", "policy": {"name": "p"}, "defaults": {"max_gpus_per_job": 4}}
+LIMITED = {"kind": "policy", "policy": {"name": "p"}, "defaults": {"max_gpus_per_job": 4}}
+RAY = training("ray", resources={"gpu": 1, "node_count": 2}, distributed={"launcher": "ray"})
+MPI = training("mpi", resources={"gpu": 1, "node_count": 2}, distributed={"launcher": "mpi"})
+JOBS = [training("llm"), RAY, MPI, inference("chat"), compute("web"), notebook("lab")]
+VERSIONS = ("1.29", "1.30", "1.31", "1.33", "1.36")
+SLEEP, PROGRAM = {"sleep": {"seconds": 10}}, {"exec": {"command": ["sleep", "10"]}}
 
 
-@pytest.fixture(scope="module")
-def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    path = tmp_path_factory.mktemp("older") / "kubeconfig"
-    with Cluster(nodes=2, without={"resource.k8s.io"}).running() as cluster:
-        cluster.kubeconfig(path)
-        yield path
+def live(cluster: Cluster, kind: str, name: str) -> dict[str, Any]:
+    found = cluster.call(lambda: cluster.registry.get(kind, "default", name))
+    assert found is not None
+    return found
 
 
-@pytest.fixture
-def ansible(kubeconfig: Path, tmp_path: Path) -> Ansible:
-    return Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(kubeconfig)})
+def before_it_stops(cluster: Cluster, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = live(cluster, "Deployment", name)["spec"]["template"]["spec"]["containers"][0]["lifecycle"]
+    return found["preStop"]
 
 
-def test_a_job_that_cannot_be_scheduled_says_why(ansible: Ansible) -> None:
-    run = ansible.job(definition=TOO_LARGE, wait=True, wait_timeout=5)
-    assert "it needs 64 GPUs on one node" in run.message, run.message
-    found = ansible.module("gpuctl_fit_info", definition=TOO_LARGE)
-    assert "It needs 64 GPUs on one node" in found.result["results"][0]["reason"], found.message
+def asked_for_the_version(cluster: Cluster) -> int:
+    return [entry.path for entry in cluster.requests].count("/version")
 
 
-def test_limits_of_policies_count_without_claims(ansible: Ansible) -> None:
-    run = ansible.module("gpuctl_policy", definition=POLICY)
-    assert run.changed, run.message
+def api_findings(cluster: Cluster) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    result = perform(DOCTOR, cluster, fail_on="never")
+    (check,) = [each for each in result["checks"] if each["check"] == "api_version"]
+    return result, check["findings"]
 
 
-def test_a_pool_whose_devices_jobs_claim_refuses_them(ansible: Ansible, kubeconfig: Path) -> None:
-    node = Api(str(kubeconfig)).list("node")[0]["metadata"]["name"]
-    pool = ansible.module("gpuctl_pool", name="dra", nodes=[node], device_class="gpu.example.com")
-    assert pool.changed, pool.message
-    run = ansible.job(definition=training("claim", resources={"pool": "dra", "gpu": 1}))
-    assert run.failed
-    assert "API not served by this cluster: resource.k8s.io/v1" in run.message
-    assert Api(str(kubeconfig)).get("job", "claim", "default") is None
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_kinds_of_jobs_run_and_stay_as_they_are(version: str) -> None:
+    with Cluster(nodes=2, version=version).running() as cluster:
+        assert perform(JOB, cluster, check=True, definition=JOBS)["changed"]
+        run = perform(JOB, cluster, definition=JOBS, wait=True, wait_for="scheduled", wait_timeout=60)
+        assert run["changed"], run
+        assert run["warnings"] == []
+        assert before_it_stops(cluster, "chat") == (PROGRAM if version == "1.29" else SLEEP)
+        for name in ("ray", "mpi"):
+            assert ("successPolicy" in live(cluster, "Job", name)["spec"]) is (version not in ("1.29", "1.30"))
+        cluster.requests.reset()
+        again = perform(JOB, cluster, definition=JOBS)
+        assert not again["changed"], again
+        assert cluster.requests.writes() == []
+        assert asked_for_the_version(cluster) == 0, "what runs in any form is left in it"
+
+
+def test_the_version_is_read_only_for_what_depends_on_it() -> None:
+    with Cluster(nodes=2).running() as cluster:
+        assert perform(JOB, cluster, definition=[training("llm"), notebook("lab")])["changed"]
+        assert asked_for_the_version(cluster) == 0
+        assert perform(JOB, cluster, definition=[RAY, MPI, inference("chat"), compute("web")])["changed"]
+        assert asked_for_the_version(cluster) == 1
+
+
+def test_a_server_that_does_not_say_its_version_counts_as_new() -> None:
+    with Cluster(nodes=2).running() as cluster:
+        cluster.faults.add(Fault("conflict", path="/version"))
+        assert perform(JOB, cluster, definition=[inference("chat")])["changed"]
+        assert before_it_stops(cluster, "chat") == SLEEP
+
+
+@pytest.mark.parametrize("former", ["1.29", "1.30", "1.31", "1.33"])
+def test_nothing_changes_when_the_cluster_is_upgraded(former: str) -> None:
+    with Cluster(nodes=2, version=former).running() as cluster:
+        waited = {"wait": True, "wait_for": "scheduled", "wait_timeout": 60}
+        assert perform(JOB, cluster, definition=JOBS, **waited)["changed"]
+        objects = cluster.objects()
+    for later in ("1.33", "1.36"):
+        with Cluster(nodes=2, version=later, controllers=False).running() as cluster:
+            cluster.load(objects)
+            cluster.requests.reset()
+            run = perform(JOB, cluster, definition=JOBS)
+            assert not run["changed"], run
+            assert cluster.requests.writes() == []
+            assert asked_for_the_version(cluster) == 0
+
+
+def test_what_is_replaced_gets_what_the_newer_cluster_has() -> None:
+    with Cluster(nodes=2, version="1.29").running() as cluster:
+        assert perform(JOB, cluster, definition=[inference("chat")])["changed"]
+        objects = cluster.objects()
+    with Cluster(nodes=2, version="1.36", controllers=False).running() as cluster:
+        cluster.load(objects)
+        assert perform(JOB, cluster, definition=[inference("chat", environment={"image": "other:2"})])["changed"]
+        assert before_it_stops(cluster, "chat") == SLEEP
+
+
+def test_namespaces_of_the_level_restricted_get_their_form_in_any_version() -> None:
+    level = {"pod-security.kubernetes.io/enforce": "restricted"}
+    with Cluster(nodes=2, version="1.29").running() as cluster:
+        cluster.call(lambda: cluster.registry.modify("Namespace", None, "default", lambda o: _label(o, level)))
+        assert perform(JOB, cluster, definition=[inference("chat")])["changed"]
+        assert before_it_stops(cluster, "chat") == PROGRAM
+        (container,) = live(cluster, "Deployment", "chat")["spec"]["template"]["spec"]["containers"]
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert not perform(JOB, cluster, definition=[inference("chat")])["changed"]
+
+
+def _label(obj: dict[str, Any], labels: dict[str, str]) -> None:
+    obj["metadata"].setdefault("labels", {}).update(labels)
+
+
+def test_a_feature_gate_that_is_off_is_found_by_what_was_dropped() -> None:
+    with Cluster(nodes=2, version="1.31", gates_off={"JobSuccessPolicy"}).running() as cluster:
+        for check in (True, False):
+            run = perform(JOB, cluster, check=check, definition=[RAY])
+            assert run["changed"], run
+            assert run["warnings"] == [
+                "training ray in namespace default: the API server has dropped spec.successPolicy of its Job: the "
+                "feature gate JobSuccessPolicy is off. The training does not end when its first node has succeeded. "
+                "Switch the gate on, or delete the training once it is done."
+            ]
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.33"])
+def test_a_job_that_cannot_be_scheduled_says_why(version: str) -> None:
+    with Cluster(nodes=2, version=version).running() as cluster:
+        run = perform(JOB, cluster, definition=TOO_LARGE, wait=True, wait_timeout=5)
+        assert "it needs 64 GPUs on one node" in run["msg"], run
+        found = perform(FIT, cluster, definition=TOO_LARGE)
+        assert "It needs 64 GPUs on one node" in found["results"][0]["reason"], found
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.33"])
+def test_limits_of_policies_count_without_claims(version: str) -> None:
+    with Cluster(nodes=2, version=version).running() as cluster:
+        assert perform(POLICY, cluster, definition=LIMITED)["changed"]
+        assert not perform(POLICY, cluster, definition=LIMITED)["changed"]
+
+
+def test_policies_are_refused_by_name_before_1_30() -> None:
+    with Cluster(nodes=2, version="1.29").running() as cluster:
+        run = perform(POLICY, cluster, definition=LIMITED)
+        assert run["failed"]
+        assert run["msg"].endswith(". Kubernetes has ValidatingAdmissionPolicies (gpuctl_policy) since 1.30"), run
+        assert cluster.requests.writes() == []
+
+
+def test_a_pool_whose_devices_jobs_claim_refuses_them_before_1_34() -> None:
+    with Cluster(nodes=2, version="1.33").running() as cluster:
+        pool = perform(POOL, cluster, name="dra", nodes=["node-1"], device_class="gpu.example.com")
+        assert pool["changed"], pool
+        run = perform(JOB, cluster, definition=training("claim", resources={"pool": "dra", "gpu": 1}))
+        assert run["failed"]
+        assert "API not served by this cluster: resource.k8s.io/v1" in run["msg"]
+        assert run["msg"].endswith("Kubernetes has Dynamic Resource Allocation (device_class of pools) since 1.34"), run
+        assert cluster.call(lambda: cluster.registry.list("Job")) == []
+        _result, findings = api_findings(cluster)
+        (finding,) = [each for each in findings if each["level"] == "error"]
+        assert finding["place"] == "pool dra"
+        assert finding["problem"].endswith("Kubernetes v1.33.13 does not serve resource.k8s.io/v1")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_doctor_names_what_a_version_lacks(version: str) -> None:
+    with Cluster(nodes=2, version=version).running() as cluster:
+        lacking = [each for each in FEATURES if tuple(map(int, version.split("."))) < each.since]
+        result, findings = api_findings(cluster)
+        assert [each["level"] for each in findings] == ["ok"] * len(lacking)
+        for finding, feature in zip(findings, lacking, strict=True):
+            assert finding["problem"].endswith(f" lacks {feature.title}")
+            assert finding["remedy"].rstrip(".") == feature.without
+            assert feature.title in result["msg"]
+        assert ("lacks" in result["msg"]) is bool(lacking)

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from kubesim.cluster import Cluster
+from kubesim.versions import NEWEST, RELEASES
 
 KUBECONFIG = Path("build/kubesim.kubeconfig")
 
@@ -26,6 +27,15 @@ def main() -> None:
     parser.add_argument("--kubeconfig", type=Path, default=KUBECONFIG, help=f"file to write (default: {KUBECONFIG})")
     parser.add_argument("--mixed", action="store_true", help="nodes with accelerators of many vendors, too")
     parser.add_argument(
+        "--kubernetes-version",
+        choices=list(RELEASES),
+        default=NEWEST,
+        help=f"serve and drop what this version does (default: {NEWEST})",
+    )
+    parser.add_argument(
+        "--without-group", action="append", default=[], metavar="GROUP", help="do not serve this API group; repeatable"
+    )
+    parser.add_argument(
         "--exec",
         action="store_true",
         help="let exec and copies run commands: they are processes of this machine, as you (see the README)",
@@ -36,7 +46,15 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING)
     with contextlib.suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="kubesim-") as directory:
         root = Path(directory) if options.exec else None
-        cluster = Cluster(options.nodes, tls=True, mixed_nodes=options.mixed, exec_root=root, exec_guarded=options.exec)
+        cluster = Cluster(
+            options.nodes,
+            tls=True,
+            mixed_nodes=options.mixed,
+            exec_root=root,
+            exec_guarded=options.exec,
+            version=options.kubernetes_version,
+            without=options.without_group,
+        )
         asyncio.run(serve(cluster, options))
 
 

@@ -20,8 +20,10 @@ from kubesim.metrics.served import ServedMetrics
 from kubesim.registry import Registry
 from kubesim.request_log import RequestLog
 from kubesim.store import Store
+from kubesim.versions import CLOSED_STREAMS_SINCE, Release
 
 LAB_USER_TOKEN = "lab-user-token"  # a name of the contract, no secret
+_NEWEST = Release()
 ADMIN = User("lab-admin", "lab-admin", (MASTERS, AUTHENTICATED))
 LAB_USER = User("lab-user", "lab-user", (AUTHENTICATED,))
 
@@ -33,14 +35,18 @@ class Backend:
         without: Collection[str] = (),
         exec_root: Path | None = None,
         exec_guarded: bool = False,
+        release: Release = _NEWEST,
     ) -> None:
-        self.addons, self.without = addons, without
+        self.addons, self.release = addons, release
+        self.without = frozenset(without) | release.without
         self.exec_root, self.exec_guarded = exec_root, exec_guarded
         #: Servers before Kubernetes 1.30 know the second alone, which cannot close stdin.
         self.exec_protocols: tuple[str, ...] = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+        if release.minor < CLOSED_STREAMS_SINCE:
+            self.exec_protocols = ("v4.channel.k8s.io",)
         self.clock = Clock()
         self.store = Store()
-        self.registry = Registry(self.store, self.clock, kinds.STRATEGIES, admission)
+        self.registry = Registry(self.store, self.clock, kinds.strategies(release), admission, release)
         self.token = secrets.token_urlsafe(24)
         self.authenticator = Authenticator(
             {self.token: ADMIN, **({} if exec_guarded else {LAB_USER_TOKEN: LAB_USER})},

@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kubesim import bootstrap_rbac, controllers, mixed, resources, schema
+from kubesim import bootstrap_rbac, controllers, mixed, resources, schema, versions
 from kubesim.backend import Backend
 from kubesim.clock import rfc3339
 from kubesim.controllers import volumes
@@ -26,6 +26,7 @@ from kubesim.metrics import history
 from kubesim.metrics.served import ADDONS, Value, api_service
 from kubesim.nodes import fake_node
 from kubesim.subresources import AUDIENCE
+from kubesim.versions import NEWEST
 
 T = TypeVar("T")
 Object = dict[str, Any]
@@ -51,7 +52,8 @@ class Cluster:
     `exec_root`: run the commands of exec as processes of this machine, each container in a directory of its own below
     this one. `exec_guarded`: give these commands nothing of what pods say, and have no user whose token is public.
     `metrics`: autoscalers find all metrics at their targets; without it, there are none. `mixed_nodes`: nodes of many
-    vendors beside the others (mixed.py). `behind`: as of set_clock()."""
+    vendors beside the others (mixed.py). `behind`: as of set_clock(). `version`: of Kubernetes, such as "1.31", which
+    serves less and drops fields (versions.py); `gates_off`: feature gates of it that are switched off."""
 
     def __init__(
         self,
@@ -68,8 +70,11 @@ class Cluster:
         metrics: bool = False,
         mixed_nodes: bool = False,
         behind: float = 0,
+        version: str = NEWEST,
+        gates_off: Collection[str] = (),
     ) -> None:
-        self._backend = backend = Backend(addons, without, exec_root, exec_guarded)
+        release = versions.release(version, frozenset(gates_off))
+        self._backend = backend = Backend(addons, without, exec_root, exec_guarded, release)
         backend.clock.behind = timedelta(seconds=behind)
         self.token, self.registry, self.requests = backend.token, backend.registry, backend.requests
         self.faults, self.programs, self.served = backend.faults, backend.programs, backend.served
@@ -149,10 +154,12 @@ class Cluster:
         for group in (group for group, addon in ADDONS.items() if addon in self._backend.addons):
             moment = rfc3339(self._backend.clock.now())
             self._backend.store.put(_complete(api_service(group, moment), moment))
+        now, kubelet = self._backend.clock.now(), self._backend.release.git_version
         for number in range(1, self._nodes + 1):
-            self.registry.create("Node", fake_node(f"node-{number}", self._backend.clock.now()))
-        for obj in mixed.mixed_objects(self._backend.clock.now()) if self._mixed_nodes else ():
-            self.registry.create(obj["kind"], obj)
+            self.registry.create("Node", fake_node(f"node-{number}", now, kubelet=kubelet))
+        for obj in mixed.mixed_objects(now, kubelet=kubelet) if self._mixed_nodes else ():
+            if resources.is_served(resources.by_kind(obj["kind"]), (), self._backend.without):
+                self.registry.create(obj["kind"], obj)
 
     # --- for tests; safe from any thread ---
 

@@ -16,6 +16,7 @@ from kubesim.backend import Backend
 from kubesim.metrics.served import ADDONS as METRICS_ADDONS
 from kubesim.resources import Resource, Subresource
 from kubesim.store import encode
+from kubesim.versions import EMULATION_SINCE, NEWEST, Release
 
 Object = dict[str, Any]
 Served = tuple[Resource, ...]
@@ -51,11 +52,23 @@ def answer(backend: Backend, path: str, accept: str) -> web.Response:
     if wants_all:
         kind = f"{JSON};{_AGGREGATED}"
         return _json(_aggregated("" if path == "/api" else None, served), kind)
+    if path == "/version":
+        return _json(_version(backend.release))
     found = _document(path.rstrip("/") if path != "/" else path, backend.url, served)
     group = path.split("/")[2:3]
     if found is not None and found.get("kind") == "APIResourceList" and group and group[0] in METRICS_ADDONS:
         found["resources"] = backend.served.resources(group[0])
     return _json(found) if found is not None else page_not_found()
+
+
+def _version(release: Release) -> Object:
+    """What a version says of itself; VERSION is that of the newest."""
+    if release.name == NEWEST:
+        return VERSION
+    major, minor = map(str, release.minor)
+    later = ("emulation", "minCompatibility") if release.minor < EMULATION_SINCE else ()
+    said = {key: value for key, value in VERSION.items() if not key.startswith(tuple(later))}
+    return {**said, "major": major, "minor": minor, "gitVersion": release.git_version}
 
 
 def page_not_found() -> web.Response:
@@ -68,8 +81,6 @@ def _json(document: Object, kind: str = JSON) -> web.Response:
 
 
 def _document(path: str, url: str, served: Served) -> Object | None:
-    if path == "/version":
-        return VERSION
     if path == "/":
         return {"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
     parts = path.split("/")[1:]

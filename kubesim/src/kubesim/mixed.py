@@ -100,10 +100,10 @@ _NODES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def mixed_objects(now: datetime) -> Iterator[Object]:
-    """The nodes, and the devices of drivers."""
+def mixed_objects(now: datetime, **more: Any) -> Iterator[Object]:
+    """The nodes, with further options of `fake_node`, and the devices of drivers."""
     for name, options in _NODES.items():
-        yield {**fake_node(name, now, **options), "kind": "Node"}
+        yield {**fake_node(name, now, **options, **more), "kind": "Node"}
     yield from _devices()
 
 

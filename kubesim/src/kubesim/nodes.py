@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kubesim.clock import rfc3339
+from kubesim.versions import NEWEST, RELEASES
 
 Object = dict[str, Any]
 RESOURCES = {"cpu": "128", "memory": "1Ti", "pods": "250", "nvidia.com/gpu": "8", "aliyun.com/gpu-mem": "640"}
@@ -28,6 +29,7 @@ def fake_node(
     resources: Mapping[str, str | None] | None = None,
     taints: Sequence[Mapping[str, str]] = (),
     arch: str = "amd64",
+    kubelet: str = RELEASES[NEWEST],
 ) -> Object:
     """A ready node; its status included. The number at the end of its name makes its address.
 
@@ -64,7 +66,7 @@ def fake_node(
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": {
-                "kubeletVersion": "v1.36.2",
+                "kubeletVersion": kubelet,
                 "operatingSystem": "linux",
                 "architecture": arch,
                 "osImage": "kubesim",

@@ -27,8 +27,10 @@ from kubesim.field import invalid as invalid_field
 from kubesim.kinds.strategy import Context
 from kubesim.resources import Resource
 from kubesim.store import Event, Store, Stored
+from kubesim.versions import Release
 
 Object = dict[str, Any]
+_NEWEST = Release()
 DEFAULT_MANAGER = "kube-controller-manager"
 #: names.SimpleNameGenerator: five characters that spell no words; the prefix is cut so that 63 are not exceeded.
 NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -51,8 +53,11 @@ class Write:
 
 
 class Registry:
-    def __init__(self, store: Store, clock: Clock, strategies: Mapping[str, Any], admission: Any) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, strategies: Mapping[str, Any], admission: Any, release: Release = _NEWEST
+    ) -> None:
         """`strategies` by kind; `admission` has the lists MUTATING and VALIDATING of callables and AdmissionRequest."""
+        self.release = release
         self.store = store
         self.clock = clock
         self.strategies = strategies
@@ -160,6 +165,7 @@ class Registry:
         meta["uid"], meta["creationTimestamp"] = str(uuid.uuid4()), self._now()
         if not meta.get("name") and meta.get("generateName"):
             meta["name"] = self._generate_name(resource, meta)
+        self.release.drop_fields(obj)
         strategy.prepare_create(obj, self._context(write))
         found = strategy.validate(obj)
         if found:
@@ -198,6 +204,7 @@ class Registry:
         if meta.setdefault("resourceVersion", before["resourceVersion"]) not in ("0", before["resourceVersion"]):
             raise errors.conflict(resource.group, resource.plural, before["name"])
         _keep_system_fields(meta, before)
+        self.release.drop_fields(new)
         self._prepare_change(strategy, new, old, write)
         status_only = write.subresource == "status"
         check = strategy.validate_status_update if status_only else strategy.validate_update

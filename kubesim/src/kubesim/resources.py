@@ -227,12 +227,14 @@ GROUP_VERSIONS: tuple[tuple[str, str], ...] = tuple(dict.fromkeys((r.group, r.ve
 
 
 def served(addons: Collection[str], without: Collection[str] = ()) -> tuple[Resource, ...]:
-    """What a cluster with these parts beside Kubernetes, and without these API groups of Kubernetes, serves."""
+    """What a cluster with these parts beside Kubernetes, and without these groups or PLURAL.GROUPs of it, serves."""
     return tuple(r for r in _ALL_RESOURCES if is_served(r, addons, without))
 
 
 def is_served(resource: Resource, addons: Collection[str], without: Collection[str]) -> bool:
-    return resource.group not in without and (not resource.addon or resource.addon in addons)
+    if resource.group in without or resource.qualified in without:
+        return False
+    return not resource.addon or resource.addon in addons
 
 
 def find(group: str, version: str, plural: str) -> Resource | None:

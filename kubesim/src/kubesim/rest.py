@@ -21,6 +21,7 @@ from kubesim.registry import Write
 from kubesim.resources import Resource
 from kubesim.store import Stored, encode
 from kubesim.tables import table
+from kubesim.versions import ENDPOINTS_DEPRECATED_SINCE
 from kubesim.watch import Watch
 
 Object = dict[str, Any]
@@ -39,7 +40,7 @@ class Rest:
 
     def handle(self, call: Call) -> Answer:
         """Answer a call; ApiError for everything that is refused."""
-        if call.resource.deprecated:
+        if call.resource.deprecated and self.backend.release.minor >= ENDPOINTS_DEPRECATED_SINCE:
             call.warnings.append(call.resource.deprecated)
         info, resource = call.info, call.resource
         if info.subresource:

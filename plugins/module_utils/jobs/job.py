@@ -100,6 +100,10 @@ def run(task: Task[JobOptions], state: State | None = None, jobs: list[SelectedJ
     advisers = Advisers(Advised(task, jobs, state.builds_objects))
     results = [each for each in apply_plans(task, state, jobs, plans, record, _executor(task), advisers) if each]
     applied = [result for result in results if result.error is None]
+    if state.builds_objects and any(result.plan.changed for result in results):
+        from .older_jobs import warn_of_dropped_fields
+
+        warn_of_dropped_fields(task, results)
     problems = _failure_summary(results, len(jobs))
     record.after(results, removed=state.removes)  # before a long wait, which may be interrupted
     waited = WaitResult()

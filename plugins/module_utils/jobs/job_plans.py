@@ -233,10 +233,10 @@ def _read(task: Task[JobOptions], jobs: list[SelectedJob]) -> tuple[ByJob, Decla
 
 
 def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob, ledger: LedgerStore) -> list[Plan]:
-    """The plans, built for the Pod Security levels of the namespaces where they start pods.
+    """The plans, built for the Pod Security levels of the namespaces and for the server where they start pods.
 
-    What runs in either form stays in it, and its namespace is not read. Raises PlansRejected for what a level forbids;
-    with continue_on_error, those plans are blocked instead.
+    What runs in any form stays in it: its namespace is not read, and the server's version not asked for. Raises
+    PlansRejected for what a level forbids; with continue_on_error, those plans are blocked instead.
     """
     now, upgrade = datetime.now(timezone.utc), task.options.upgrade
 
@@ -262,7 +262,14 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
         writer = ledger.writer(*job.id)
         return plan_rerun(plan, job.manifest, live[job.id], known, task.options.rerun, now, writer, upgrade=upgrade)
 
-    plans = [plan_for(job, job.objects, *([job.restricted] if live[job.id] else [])) for job in jobs]
+    plans = [plan_for(job, job.objects, *(job.other_forms if live[job.id] else ())) for job in jobs]
+    if any(map(starts_pods, plans)):
+        from .older_jobs import for_server  # Here: most tasks start nothing.
+
+        built = for_server(task.client(), jobs, plans)
+        found = zip(built, jobs, plans, strict=True)
+        plans = [plan if job is former else plan_for(job, job.objects) for job, former, plan in found]
+        jobs = built
     levels = enforced_levels(task.client(), (plan.namespace for plan in plans if starts_pods(plan)))
     blockers = []
     for number, (job, plan) in enumerate(zip(jobs, plans, strict=True)):

@@ -124,6 +124,16 @@ class SelectedJob:
         workload, *dependents = self.objects
         return as_restricted(workload), *dependents
 
+    @property
+    def other_forms(self) -> Iterator[tuple[dict[str, Any], ...]]:
+        """All other forms in which a live job may have been built."""
+        from .objects.older_servers import without_feature
+
+        yield self.restricted
+        if older := without_feature(self.objects):
+            yield older
+            yield replace(self, objects=older).restricted
+
     def place(self, field: str) -> str:
         """Where a manifest says something, for messages."""
         return f"{self.origin}, {field}" if self.origin else field

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+NOT_SERVED = "API not served by this cluster"
+
 
 class KubeError(Exception):
     """The base class; ``str()`` is the message for the user."""
@@ -89,8 +91,10 @@ class ApiError(KubeError):
             if isinstance(cause, dict)
         )
         self.message = _short_message(_text(body.get("message")), self.causes)
-        remedy = _missing_permission(self.message) if self.is_forbidden else ""
-        super().__init__(f"{self.message} (HTTP {status} to {method} {path}){remedy}")
+        hint = _missing_permission(self.message) if self.is_forbidden else ""
+        if self.is_not_served:
+            hint = _missing_feature(path)
+        super().__init__(f"{self.message} (HTTP {status} to {method} {path}){hint}")
 
     def note_wait(self, seconds: float) -> None:
         """Let the message say how long the server asks to wait."""
@@ -106,6 +110,11 @@ class ApiError(KubeError):
         handlers/update.go, ``withAuthorization``).
         """
         return self.status == 403 and bool(re.search(r"is forbidden: (User|RBAC:|$)", self.message))
+
+    @property
+    def is_not_served(self) -> bool:
+        """The server has no such API, as opposed to no such object (api/errors, NewGenericServerResponse)."""
+        return self.status == 404 and self.message.startswith((NOT_SERVED, "the server could not find the requested"))
 
     @property
     def is_missing_namespace(self) -> bool:
@@ -134,6 +143,13 @@ def _missing_permission(message: str) -> str:
 
     missing = missing_permission(message)
     return f". {missing.sentences}" if missing else ""
+
+
+def _missing_feature(path: str) -> str:
+    from .features import of_api, since  # Here: most clusters have all.
+
+    feature = of_api(path.removeprefix("/apis/"))
+    return f". {since(feature)}" if feature else ""
 
 
 class ConcurrentChange(KubeError):

@@ -29,7 +29,16 @@ from .answer import (
     received,
 )
 from .connection import Connection, header_secrets
-from .errors import AnswerTooLarge, ApiError, ConnectionProblem, InvalidResponse, KubeError, Unauthorized, cut
+from .errors import (
+    NOT_SERVED,
+    AnswerTooLarge,
+    ApiError,
+    ConnectionProblem,
+    InvalidResponse,
+    KubeError,
+    Unauthorized,
+    cut,
+)
 from .limits import Allowance, TooMuchData
 from .warning_header import warnings_of
 
@@ -335,7 +344,7 @@ class Transport:
                     error.note_wait(asked)
             return error
         if response.status == 404 and response.body == _GO_NOT_FOUND and not self._is_served(path):
-            found = f"API not served by this cluster: {'/'.join(path.split('/')[2:4])}"
+            found = f"{NOT_SERVED}: {'/'.join(path.split('/')[2:4])}"
             return ApiError(method, path, 404, {"reason": "NotFound", "message": found})
         return InvalidResponse(self._title(method, path), response.status, described(response, self.masked))
 

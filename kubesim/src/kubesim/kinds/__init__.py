@@ -8,6 +8,7 @@ import pkgutil
 from collections.abc import Iterator
 
 from kubesim.kinds.strategy import Strategy
+from kubesim.versions import MUTABLE_JOBS_SINCE, Release
 
 
 def _strategies(parent: type[Strategy] = Strategy) -> Iterator[type[Strategy]]:
@@ -20,3 +21,12 @@ def _strategies(parent: type[Strategy] = Strategy) -> Iterator[type[Strategy]]:
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 STRATEGIES: dict[str, Strategy] = {strategy.kind: strategy() for strategy in _strategies()}
+
+
+def strategies(release: Release) -> dict[str, Strategy]:
+    """Those of a version."""
+    if release.minor >= MUTABLE_JOBS_SINCE:
+        return STRATEGIES
+    from kubesim.kinds.job import JobStrategy
+
+    return {**STRATEGIES, "Job": JobStrategy(resources_change=False)}

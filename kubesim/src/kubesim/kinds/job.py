@@ -52,6 +52,10 @@ class JobStrategy(Strategy):
     has_status = True
     delete_default_propagation = "Orphan"
 
+    def __init__(self, *, resources_change: bool = True) -> None:
+        """`resources_change`: the pods of a suspended job may get other resources, as in Kubernetes 1.36."""
+        self.resources_change = resources_change
+
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         default_template(spec.setdefault("template", {}))
@@ -100,7 +104,7 @@ class JobStrategy(Strategy):
         yield from self.validate(obj)
         yield from object_meta_update(obj["metadata"], old["metadata"], "metadata")
         yield from _spec(obj["spec"])
-        yield from _spec_update(obj, old)
+        yield from _spec_update(obj, old, self.resources_change)
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
         spec = obj["spec"]
@@ -315,12 +319,12 @@ def _restart_policy(spec: Object) -> Iterator[FieldError]:
         yield field.invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
 
 
-def _spec_update(job: Object, old: Object) -> Iterator[FieldError]:
+def _spec_update(job: Object, old: Object, resources_change: bool) -> Iterator[FieldError]:
     """ValidateJobSpecUpdate, without the spec itself."""
     spec, old_spec = job["spec"], old["spec"]
     yield from _completions_update(spec, old_spec)
     yield from immutable(spec, old_spec, "selector", "spec")
-    yield from _template_update(job, old)
+    yield from _template_update(job, old, resources_change)
     for key in _IMMUTABLE:
         yield from immutable(spec, old_spec, key, "spec")
 
@@ -334,10 +338,20 @@ def _completions_update(spec: Object, old: Object) -> Iterator[FieldError]:
         yield field.invalid("spec.completions", completions, "can only be modified in tandem with spec.parallelism")
 
 
-def _template_update(job: Object, old: Object) -> Iterator[FieldError]:
-    """validatePodTemplateUpdate: nothing may change, except while the job is suspended and has no pods."""
+def _template_update(job: Object, old: Object, resources_change: bool) -> Iterator[FieldError]:
+    """validatePodTemplateUpdate: nothing may change, except while the job is suspended and has no pods.
+
+    Before 1.36 only what the scheduler reads, and only of a job that was never resumed.
+    """
     template, before = job["spec"]["template"], copy.deepcopy(old["spec"]["template"])
-    if _template_is_mutable(old):
+    if not resources_change:
+        if old["spec"].get("suspend") and not (old.get("status") or {}).get("startTime"):
+            _allow_scheduling_changes(template, before)
+            for key in ("labels", "annotations"):
+                _copy(template["metadata"], before["metadata"], key)
+        if template != before:
+            yield field.invalid("spec.template", template, "field is immutable")
+    elif _template_is_mutable(old):
         _allow_scheduling_changes(template, before)
         # Labels and annotations are free too; what is left is the pod spec, whose resources may change.
         _allow_resource_changes(template["spec"], before["spec"])

@@ -16,6 +16,7 @@ from ...cluster.status import is_terminating, why_terminating
 from ...jobs.objects.priority import PRIORITIES, priority_class_problem
 from ...jobs.runs.ledger import read_entries
 from ...kube.errors import as_sentence
+from ...kube.features import COMPLETE, DEVICE_CLAIMS, OLDEST, minor_version, missing_features, number, since
 from ...kube.times import read_time
 from ...labels import (
     APP,
@@ -39,7 +40,6 @@ from .snapshot import ExaminedNode, Snapshot
 
 ERROR, WARNING, OK, UNKNOWN = "error", "warning", "ok", "unknown"
 
-_OLDEST = (1, 23)  # where the APIs of kube/resources.py are GA
 _KUBELET_SKEW = 3  # minor versions (Kubernetes, version skew policy)
 _CLOCK_SKEW = timedelta(seconds=30)
 _LEASE_PERIOD = timedelta(seconds=10)  # of kubelets: nodeLeaseDurationSeconds 40 / 4
@@ -74,7 +74,7 @@ def _row(check: Check, snapshot: Snapshot) -> dict[str, Any]:
     reasons = list(dict.fromkeys(snapshot.unknown[name] for name in check.needs if name in snapshot.unknown))
     findings = [] if reasons else [finding._asdict() for finding in check.find(snapshot)]
     levels = {finding["level"] for finding in findings}
-    found = ERROR if ERROR in levels else WARNING if levels else OK
+    found = next((level for level in (ERROR, WARNING) if level in levels), OK)
     return {
         "check": check.name,
         "title": check.title,
@@ -88,19 +88,27 @@ def _row(check: Check, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _api_version(snapshot: Snapshot) -> Iterator[Finding]:
-    version = _minor(snapshot.version)
+    version = minor_version(snapshot.version)
     if version is None:
         yield Finding(WARNING, "API server", f"version not understood: {snapshot.version}", "Check what answers there.")
-    elif version < _OLDEST:
-        oldest = ".".join(map(str, _OLDEST))
-        hint = f"Upgrade Kubernetes to {oldest} or later."
+        return
+    if version < OLDEST:
+        hint = f"Upgrade Kubernetes to {number(COMPLETE)} or later."
         yield Finding(ERROR, "API server", f"Kubernetes {snapshot.version} is too old", hint)
+        return
+    for feature in missing_features(version, snapshot.groups):
+        yield Finding(OK, "API server", f"Kubernetes {snapshot.version} lacks {feature.title}", f"{feature.without}.")
+    pools = sorted(name for name in snapshot.declared.pools if snapshot.declared.hardware(name).device_class)
+    if pools and DEVICE_CLAIMS in missing_features(version, snapshot.groups):
+        problem = f"its device_class is of no use: Kubernetes {snapshot.version} does not serve {DEVICE_CLAIMS.api}"
+        hint = f"{since(DEVICE_CLAIMS)}. Until then, remove device_class."
+        yield Finding(ERROR, abridged([f"pool {name}" for name in pools], _NAMED), problem, hint)
 
 
 def _kubelets(snapshot: Snapshot) -> Iterator[Finding]:
-    server = _minor(snapshot.version)
+    server = minor_version(snapshot.version)
     for each in snapshot.nodes:
-        kubelet = _minor(each.kubelet)
+        kubelet = minor_version(each.kubelet)
         if server is None or kubelet is None:
             continue
         if kubelet > server:
@@ -109,11 +117,6 @@ def _kubelets(snapshot: Snapshot) -> Iterator[Finding]:
         elif server[1] - kubelet[1] > _KUBELET_SKEW:
             problem = f"kubelet {each.kubelet} is more than {_KUBELET_SKEW} minor versions older than the API server"
             yield Finding(WARNING, each.node.name, problem, "Upgrade the node.")
-
-
-def _minor(version: str) -> tuple[int, int] | None:
-    found = re.match(r"v?(\d{1,4})\.(\d{1,4})", version)
-    return (int(found[1]), int(found[2])) if found else None
 
 
 def _permissions(snapshot: Snapshot) -> Iterator[Finding]:

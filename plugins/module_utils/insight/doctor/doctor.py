@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...manifest.problems import number_of
+from ...kube.features import OLDEST, minor_version, missing_features
+from ...manifest.problems import enumerated, number_of
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from ..prometheus.prometheus_options import PrometheusOptions
 from .checks import ERROR, UNKNOWN, WARNING, examine
-from .snapshot import read_snapshot
+from .snapshot import Snapshot, read_snapshot
 
 NEVER = "never"
 _FAILING: Mapping[str, tuple[str, ...]] = {ERROR: (ERROR,), WARNING: (ERROR, WARNING), NEVER: ()}
@@ -38,7 +39,7 @@ def run(task: Task[DoctorOptions]) -> dict[str, Any]:
         "checks": checks,
         "server_version": snapshot.version or None,
         "counts": {ERROR: counts[ERROR], WARNING: counts[WARNING], UNKNOWN: unknown},
-        "msg": _summary(checks),
+        "msg": f"{_summary(checks)}{_missing(snapshot)}",
     }
     if not passed:
         raise TaskFailed(str(result.pop("msg")), **result)
@@ -46,6 +47,16 @@ def run(task: Task[DoctorOptions]) -> dict[str, Any]:
 
 
 MODULE = ModuleSpec(DoctorOptions, run)
+
+
+def _missing(snapshot: Snapshot) -> str:
+    """What the version lacks is nothing wrong, but good to know."""
+    version = minor_version(snapshot.version)
+    missing = missing_features(version, snapshot.groups) if version and version >= OLDEST else ()
+    if not missing:
+        return ""
+    names = enumerated([each.title for each in missing], "and")
+    return f" Kubernetes {snapshot.version} lacks {names}. What follows is in check api_version, with all=true."
 
 
 def _summary(checks: Sequence[Mapping[str, Any]]) -> str:

@@ -87,6 +87,14 @@ class Launch(NamedTuple):
         return self.name in _SCRIPTS
 
 
+def without_success_policy(word: str) -> str:
+    """A word of a command for servers without successPolicy: there every node has to succeed, not only the first."""
+    from .older_launchers import OLDER_SCRIPTS  # Here: few clusters are that old.
+
+    name = next((name for name, script in _SCRIPTS.items() if script == word), None)
+    return OLDER_SCRIPTS[name] if name else word
+
+
 class _Group(NamedTuple):
     """What the options of launchers depend on."""
 
@@ -339,6 +347,7 @@ if [ "$NODE_RANK" != 0 ]; then
 fi
 trap 'exit 143' TERM
 while read -r host slots; do
+  [ "$host" != "$MASTER_ADDR" ] || continue
   until ssh -n $OMPI_MCA_plm_rsh_args "$host" true; do sleep 2 & wait "$!"; done
 done <"$OMPI_MCA_orte_default_hostfile"
 exec mpirun --bind-to none "$@"

@@ -8,12 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.built import Built
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.older_servers import without_feature
 
 from . import local_pods
 
@@ -93,12 +95,12 @@ def programs(tmp_path: Path) -> Callable[..., str]:
     return written
 
 
-def first_node_job(build_job: BuildJob, launcher: str) -> Built:
+def first_node_job(build_job: BuildJob, launcher: str, nodes: int = 2) -> Built:
     command = ["python", "-c", "import sys; print('trained', *sys.argv[1:]); sys.exit(int(sys.argv[1]))"]
     return build_job(
         {
             "environment": {"command": command, "args": [0, "a b"]},
-            "resources": {"gpu": 2, "node_count": 2},
+            "resources": {"gpu": 2, "node_count": nodes},
             "distributed": {"launcher": launcher},
         }
     )
@@ -152,9 +154,23 @@ def test_a_signal_reaches_the_command_and_leaves_it_time_for_a_checkpoint(
     assert head.returncode == 7
 
 
-def test_mpirun_waits_until_all_nodes_answer(build_job: BuildJob, tmp_path: Path, programs: Callable[..., str]) -> None:
+def use_hostfile(built: Built, path: Path) -> None:
+    """Let the pods read a file of this machine. The first node is where MASTER_ADDR leads; the others have names."""
+    path.write_text(next(obj for obj in built.dependents if obj["kind"] == "ConfigMap")["data"]["hostfile"])
+    for variable in built.workload["spec"]["template"]["spec"]["containers"][0]["env"]:
+        if variable.get("value") == "/job/hostfile":
+            variable["value"] = str(path)
+        if variable["name"] == "MASTER_ADDR":  # local_pods would replace the name by an address
+            variable["value"] = "first"
+    path.write_text(path.read_text().replace("bert-0.svc-bert", "first"))
+
+
+def test_mpirun_waits_until_all_other_nodes_answer(
+    build_job: BuildJob, tmp_path: Path, programs: Callable[..., str]
+) -> None:
+    """The first node runs no sshd, and mpirun needs none there."""
     path = programs(
-        ssh="[ -e up ] && exit; touch up; exit 255",
+        ssh='case "$*" in *first*) exit 255;; esac; [ -e up ] && exit; touch up; exit 255',
         mpirun='echo "mpirun $*"; cat "$OMPI_MCA_orte_default_hostfile"',
         sshd='echo "sshd $*"',
         ssh_keygen='echo "ssh-keygen $*"',
@@ -162,17 +178,120 @@ def test_mpirun_waits_until_all_nodes_answer(build_job: BuildJob, tmp_path: Path
         sleep="true",
     )
     built = first_node_job(build_job, "mpi")
-    hosts = tmp_path / "hostfile"
-    hosts.write_text(next(obj for obj in built.dependents if obj["kind"] == "ConfigMap")["data"]["hostfile"])
-    for variable in built.workload["spec"]["template"]["spec"]["containers"][0]["env"]:
-        if variable.get("value") == "/job/hostfile":
-            variable["value"] = str(hosts)
+    use_hostfile(built, tmp_path / "hostfile")
     first, second = local_pods.outputs(local_pods.start(built, tmp_path, path), PATIENCE)
     launched, *listed = first.splitlines()
     assert launched.startswith("mpirun --bind-to none python -c import sys;")
     assert launched.endswith(" 0 a b")
-    assert listed == ["bert-0.svc-bert slots=2", "bert-1.svc-bert slots=2"]
+    assert listed == ["first slots=2", "bert-1.svc-bert slots=2"]
     assert second.splitlines() == ["ssh-keygen -A", "sshd -D -e"]
+
+
+# -- the same where Jobs have no successPolicy: there the Job succeeds once all pods have ------------------------------
+
+
+def older(built: Built) -> Built:
+    found = without_feature(built.objects)
+    assert found is not None
+    assert "successPolicy" not in found[0]["spec"]
+    return built._replace(workload=found[0])
+
+
+def test_the_first_node_of_ray_tells_the_others_that_it_has_ended(
+    build_job: BuildJob, tmp_path: Path, programs: Callable[..., str]
+) -> None:
+    path = programs(ray='echo "ray $*"; case "$*" in *--block*) sleep 0.2;; esac')
+    built = older(first_node_job(build_job, "ray", nodes=3))
+    use_port(built, free_port())
+    head, *workers = local_pods.outputs(local_pods.start(built, tmp_path, path), PATIENCE)
+    assert [line for line in head.splitlines() if "train" in line] == ["trained 0 a b"]
+    assert head.splitlines()[-1] == "ray stop"
+    for said in workers:
+        assert set(said.splitlines()) == {said.splitlines()[0]}
+        assert said.startswith("ray start --address=127.0.0.1:")
+
+
+def test_the_others_wait_for_the_successor_of_a_first_node_that_failed(
+    build_job: BuildJob, tmp_path: Path, programs: Callable[..., str]
+) -> None:
+    path = programs(ray='echo "ray $*"; case "$*" in *--block*) sleep 0.2;; esac')
+    built = older(first_node_job(build_job, "ray"))
+    port = free_port()
+    use_port(built, port)
+    (container,) = built.workload["spec"]["template"]["spec"]["containers"]
+    container["args"] = ["3"]
+    head, worker = local_pods.start(built, tmp_path, path)
+    assert head.wait(PATIENCE) == 3
+    with pytest.raises(subprocess.TimeoutExpired):
+        worker.wait(1)
+    container["args"] = ["0"]
+    successor, other = local_pods.start(built, tmp_path, path)
+    other.kill()
+    for pod in (successor, worker):
+        pod.communicate(timeout=PATIENCE)
+        assert pod.returncode == 0
+
+
+def test_what_else_connects_to_the_first_node_is_not_taken_for_one_of_the_others(
+    build_job: BuildJob, tmp_path: Path, programs: Callable[..., str]
+) -> None:
+    built = older(first_node_job(build_job, "ray"))
+    port = free_port()
+    use_port(built, port)
+    head, worker = local_pods.start(built, tmp_path, programs(ray="true"))
+    worker.kill()
+    for text, answer in ((b"PRI * HTTP/2.0\r\n", b""), (b"ended? x", b"yes"), (b"ended? 1", b"yes")):
+        assert head.poll() is None
+        assert ask(port, text) == answer
+    assert head.wait(PATIENCE) == 0
+
+
+def test_mpirun_ends_the_other_nodes(build_job: BuildJob, tmp_path: Path, programs: Callable[..., str]) -> None:
+    """ssh runs its command here: the others are told by a signal to the process whose number they have written."""
+    path = programs(
+        ssh='case "$*" in *first*) exit 255;; *true) exit;; esac; for command; do :; done; sh -c "$command"',
+        mpirun="echo mpirun",
+        sshd="exec sleep 60",
+        ssh_keygen="true",
+    )
+    built = older(first_node_job(build_job, "mpi"))
+    (container,) = built.workload["spec"]["template"]["spec"]["containers"]
+    container["command"] = [word.replace("/run/sshd", str(tmp_path)) for word in container["command"]]
+    use_hostfile(built, tmp_path / "hostfile")
+    assert local_pods.outputs(local_pods.start(built, tmp_path, path), PATIENCE)[0] == "mpirun\n"
+
+
+def test_a_failure_of_mpirun_leaves_the_others_serving(
+    build_job: BuildJob, tmp_path: Path, programs: Callable[..., str]
+) -> None:
+    path = programs(ssh="true", mpirun="exit 5", sshd="exec sleep 60", ssh_keygen="true")
+    built = older(first_node_job(build_job, "mpi"))
+    (container,) = built.workload["spec"]["template"]["spec"]["containers"]
+    container["command"] = [word.replace("/run/sshd", str(tmp_path)) for word in container["command"]]
+    use_hostfile(built, tmp_path / "hostfile")
+    head, other = local_pods.start(built, tmp_path, path)
+    assert head.wait(PATIENCE) == 5
+    with pytest.raises(subprocess.TimeoutExpired):
+        other.wait(1.5)
+    other.send_signal(signal.SIGTERM)
+    assert other.wait(PATIENCE) == 143
+
+
+def use_port(built: Built, port: int) -> None:
+    for variable in built.workload["spec"]["template"]["spec"]["containers"][0]["env"]:
+        if variable["name"] == "MASTER_PORT":
+            variable["value"] = str(port)
+
+
+def ask(port: int, text: bytes) -> bytes:
+    """What the first node answers once it has ended."""
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), 30) as asked:
+                asked.sendall(text)
+                return asked.recv(16)
+        except ConnectionRefusedError:
+            time.sleep(0.05)
 
 
 def test_the_command_waits_for_the_rank_table(build_job: BuildJob, tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""ray and mpirun on several nodes where Jobs have no successPolicy: the first node tells the others that it has ended.
+
+There a Job succeeds once all of its pods have. The others would serve for ever, so they end when they are told, which
+the first node does after a success alone: after a failure they wait for its successor.
+"""
+
+from __future__ import annotations
+
+# Within single quotes of a shell. The port is Ray's, which has ended by then; whatever else connects gets no answer.
+_TELL = """\
+import os, socket
+left = set(range(1, int(os.environ["NNODES"])))
+both = socket.has_dualstack_ipv6()
+family = socket.AF_INET6 if both else socket.AF_INET
+with socket.create_server(("", int(os.environ["MASTER_PORT"])), family=family, dualstack_ipv6=both) as server:
+    while left:
+        peer, address = server.accept()
+        with peer:
+            try:
+                peer.settimeout(5)
+                words = peer.recv(64).split()
+                if len(words) == 2 and words[0] == b"ended?":
+                    peer.sendall(b"yes")
+                    left.discard(int(words[1]))
+            except (OSError, ValueError):
+                pass
+"""
+_ASK = """\
+import os, socket, sys
+with socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])), 5) as server:
+    server.sendall(b"ended? " + os.environ["NODE_RANK"].encode())
+    sys.exit(server.recv(3) != b"yes")
+"""
+_PYTHON = '"$(command -v python3 || echo python)"'
+
+_RAY = f"""\
+if [ "$NODE_RANK" != 0 ]; then
+  trap 'ray stop; exit 143' TERM
+  while :; do
+    ray start --address="$MASTER_ADDR:$MASTER_PORT" --block & wait "$!"
+    {_PYTHON} -c '{_ASK}' 2>/dev/null && exit
+    sleep 5 & wait "$!"
+  done
+fi
+ray start --head --port="$MASTER_PORT" --disable-usage-stats || exit
+"$@" & child=$!
+trap 'kill -TERM "$child"' TERM
+wait "$child"; code=$?
+while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
+ray stop
+[ "$code" = 0 ] || exit "$code"
+{_PYTHON} -c '{_TELL}' & child=$!
+wait "$child"
+"""
+
+# A session of ssh ends with the pod that it ends, so the signal comes a second later.
+_MPI = """\
+if [ "$NODE_RANK" != 0 ]; then
+  mkdir -p /run/sshd && ssh-keygen -A || exit
+  trap 'exit 143' TERM
+  trap exit USR1
+  echo "$$" >/run/sshd/launcher
+  "$(command -v sshd || echo /usr/sbin/sshd)" -D -e & wait "$!"
+  exit
+fi
+trap 'exit 143' TERM
+while read -r host slots; do
+  [ "$host" != "$MASTER_ADDR" ] || continue
+  until ssh -n $OMPI_MCA_plm_rsh_args "$host" true; do sleep 2 & wait "$!"; done
+done <"$OMPI_MCA_orte_default_hostfile"
+mpirun --bind-to none "$@" & child=$!
+trap 'kill -TERM "$child"' TERM
+wait "$child"; code=$?
+while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
+[ "$code" = 0 ] || exit "$code"
+trap 'exit 143' TERM
+end='{ sleep 1; kill -USR1 "$(cat /run/sshd/launcher)"; } >/dev/null 2>&1 &'
+while read -r host slots; do
+  [ "$host" != "$MASTER_ADDR" ] || continue
+  until ssh -n $OMPI_MCA_plm_rsh_args "$host" "$end"; do sleep 2 & wait "$!"; done
+done <"$OMPI_MCA_orte_default_hostfile"
+"""
+
+OLDER_SCRIPTS = {"ray": _RAY, "mpi": _MPI}
