@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import as_sentence
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.redaction import forms_of, redact
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import role_of
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import hide_origin, role_of
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.notifications import EMAIL, notification_of
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import option_names
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.send_notification import (
@@ -41,6 +41,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
+        hide_origin(self._task)
         _facts, options = self.validate_argument_spec(NOTIFY_OPTIONS)
         environment: dict[str, Any] = {}
         self._compute_environment_string(environment)

@@ -11,7 +11,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import role_of, shows_messages
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import hide_origin, role_of, shows_messages
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import option_names
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import unfit_report, write_report
@@ -42,6 +42,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
+        hide_origin(self._task)
         _facts, options = self.validate_argument_spec(
             {
                 "result": {"type": "dict", "required": True},

@@ -97,6 +97,16 @@ def role_of(task: Any) -> str | None:
     return name if collection == "runwhere.gpuctl" else None
 
 
+def hide_origin(task: Any) -> None:
+    """Keep the message of a task of this collection to itself: there is nothing to mend where the task is.
+
+    Since 2.19, an error quotes the task in its file (executor/task_executor.py, AnsibleTaskError), which helps in a
+    playbook of the user's own.
+    """
+    if any(f"/runwhere/gpuctl/{folder}/" in str(task.get_path()) for folder in ("playbooks", "roles")):
+        task._ds = None
+
+
 def returns_invocation(variables: Mapping[str, Any]) -> bool:
     """Whether results have ``invocation``: always before ansible-core 2.21, which has a setting for it."""
     try:

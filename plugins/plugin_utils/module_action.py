@@ -40,7 +40,7 @@ from ..module_utils.printable import printable, printable_data
 from ..module_utils.reporter import ProgressReporter
 from ..module_utils.task import ModuleSpec, Task, run_task, shown_options
 from ..module_utils.wording import WORDING, Names, worded
-from .ansible_core import censor_results, plain_options, returns_invocation, role_of, validate_options
+from .ansible_core import censor_results, hide_origin, plain_options, returns_invocation, role_of, validate_options
 from .awx import awx_environment
 from .fast_path import ExecutionContext, module_process_reason
 from .option_names import option_names
@@ -84,6 +84,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
+        hide_origin(self._task)
         variables = task_vars or {}
         os.environ.update(absolute_paths(os.environ))  # A worker is a process of its own.
         environment = self._environment()

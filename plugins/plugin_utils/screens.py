@@ -368,7 +368,7 @@ def _sweep(jobs: Sequence[Row]) -> dict[str, Any]:
 
 
 def reasons_block(rows: Iterable[Row], width: int, first: int | None) -> list[str]:
-    """The reasons, each once with the jobs that share it, those of the most jobs first."""
+    """The reasons, each once with the jobs that share it, those of the most jobs first, and of paused ones last."""
     by_size = _by_reason(rows)
     shown = by_size[:first]
     lines = [line for (status, _key), own in shown for line in _reason(status, own, width, everything=first is None)]
@@ -385,7 +385,7 @@ def _by_reason(rows: Iterable[Row]) -> list[tuple[tuple[str, str], list[Row]]]:
     for row in rows:
         if row.get("reason"):
             groups[row.get("status") or "", _without_own_pods(row)].append(row)
-    return sorted(groups.items(), key=lambda group: -len(group[1]))
+    return sorted(groups.items(), key=lambda group: (group[0][0] == "Paused", -len(group[1])))
 
 
 def _shared_reason(status: str, rows: Sequence[Row], *, everything: bool) -> str:

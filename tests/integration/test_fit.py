@@ -122,6 +122,45 @@ def test_submit_names_the_jobs_that_it_preempts_before_and_after(here: Ansible, 
     assert placed(api, "a") == placed(api, "b") == []
 
 
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        (
+            {"resources": {"gpu": 9}},
+            "It needs 9 GPUs on one node, but the largest node of pool default has 8 GPUs. Quota q has too little "
+            "nvidia.com/gpu: it needs 9, 0 of 8 are used, 1 short.",
+        ),
+        (
+            {"resources": {"gpu": 8, "node_count": 2}},
+            "Quota q has too little nvidia.com/gpu: it needs 16, 0 of 8 are used, 8 short.",
+        ),
+        (
+            {"resources": {"pool": "A100"}},
+            "Pool A100 has no nodes. Did you mean a100? Correct resources.pool (existing pools: a100), or add nodes",
+        ),
+        (
+            {"storage": {"workdirs": [{"path": "/data", "claim": "data"}]}},
+            "PersistentVolumeClaim data does not exist. Create it with ansible-playbook runwhere.gpuctl.workspace "
+            "-e gpuctl_namespace=team-a -e gpuctl_claim=data -e gpuctl_storage=100Gi, or correct storage.workdirs.",
+        ),
+    ],
+    ids=["node and quota", "quota", "pool", "claim"],
+)
+def test_check_mode_tells_each_reason_once(here: Ansible, api: Api, fields: dict[str, Any], reason: str):
+    """In the report of the playbook, and not in a warning as well."""
+    api.create("namespace", {"metadata": {"name": "team-a"}})
+    hard = {"requests.nvidia.com/gpu": "8"}
+    api.create("resourcequota", {"metadata": {"name": "q"}, "spec": {"hard": hard}}, "team-a")
+    assert not here.module("gpuctl_pool", name="a100", nodes=[api.list("node")[0]["metadata"]["name"]]).failed
+    definition = training("t", job={"namespace": "team-a"}, **fields)
+    variables = json.dumps({"gpuctl_definition": definition, "gpuctl_strict": False})
+    run = here.run("ansible-playbook", "runwhere.gpuctl.submit", "--check", "-e", variables)
+    assert run.status == 0, run.output
+    assert reason in " ".join(run.output.split()), run.output
+    assert "[WARNING]: job t" not in run.output
+    assert "[WARNING]: job t" in here.job(definition=definition, check=True).screen, "the module by itself warns of it"
+
+
 def placed(api: Api, job: str) -> list[Any]:
     """The pods of a job that have a node."""
     return [

@@ -18,7 +18,7 @@ class PendingReason:
     ``log`` names the pod and container whose log may explain why it ended, ``refusal`` is the server's message if it
     refuses to create pods. ``refused``: the job is wrong for the hardware, and not to be written. ``scheduler`` is what
     the scheduler counted, with which readers can verify the text. ``unknown`` is the field of the manifest that names a
-    pool or GPU type without nodes.
+    pool or GPU type without nodes. ``predicted``: predictions of a job say it as well.
     """
 
     text: str
@@ -31,6 +31,7 @@ class PendingReason:
     refused: bool = False
     scheduler: str = ""
     unknown: str = ""
+    predicted: bool = False
 
     @property
     def sentence(self) -> str:

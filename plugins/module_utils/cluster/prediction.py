@@ -23,7 +23,7 @@ def unschedulable(workload: Object, nodes: Sequence[Node]) -> Iterator[PendingRe
     shortage = shortage_of(_pod_of(workload), nodes)
     if shortage is not None and (shortage.lasting or shortage.needs_user):
         text = f"pods cannot be scheduled: {shortage.text}"
-        yield PendingReason(text, shortage.hint, refused=shortage.refused, unknown=shortage.unknown)
+        yield PendingReason(text, shortage.hint, refused=shortage.refused, unknown=shortage.unknown, predicted=True)
 
 
 def missing(workload: Object, resource: Resource, present: Collection[str]) -> Iterator[PendingReason]:

@@ -412,7 +412,7 @@ def missing_claim(subject: str, claim: str, namespace: str) -> PendingReason:
     """Why a pod whose PersistentVolumeClaim does not exist is not scheduled."""
     text = f"{subject} cannot be scheduled: PersistentVolumeClaim {claim} not found"
     create = f"M(gpuctl_workspace namespace={namespace} claim.name={claim} claim.size=100Gi)"
-    return PendingReason(text, f"Create it with {create}, or correct storage.workdirs", needs_user=True)
+    return PendingReason(text, f"Create it with {create}, or correct storage.workdirs", needs_user=True, predicted=True)
 
 
 def _start_problem(workload: Object, pod: Object, events: Iterable[Object]) -> PendingReason | None:
@@ -532,7 +532,7 @@ def too_small_quota(quota: QuotaRefusal, number: int) -> PendingReason | None:
     if not impossible:
         return None
     text = f"quota {quota.quota} of the namespace is too small for the job ({'; '.join(impossible)})"
-    return PendingReason(text, "Request less, or have the quota raised", final=True)
+    return PendingReason(text, "Request less, or have the quota raised", final=True, predicted=True)
 
 
 # Admission or validation rejects the pod itself. A namespace that is seconds old may lack its service account.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ..cluster.nodes import Node, slim_node
@@ -83,7 +83,9 @@ class _Look:
         own = {(step.kind, step.name) for step in plan.steps[1:]}
         for (resource, namespace), names in self.present.items():
             if namespace == plan.namespace and names is not None:
-                yield from missing(workload, resource, names | {name for kind, name in own if kind == resource.kind})
+                present = names | {name for kind, name in own if kind == resource.kind}
+                for reason in missing(workload, resource, present):  # Without nodes, predictions look no further.
+                    yield replace(reason, predicted=reason.predicted and self.nodes is not None)
 
     def _unschedulable(self, workload: Object, nodes: Sequence[Node]) -> list[PendingReason]:
         template = workload["spec"]["template"]

@@ -90,8 +90,9 @@ class Fit:
 
     ``nodes`` are those that take its pods, as far as they find some, ``possible`` the number of nodes that would take
     one now. ``evicted`` are the jobs that are preempted, ``after`` those that have to end first. ``refusals`` say why
-    how many nodes do not take the next pod. ``lacks`` is what quotas lack. ``places`` are those of the topology where
-    its first pod may go, and for how many there is room from there.
+    how many nodes do not take the next pod. ``lacks`` is what quotas lack, and ``fits_nowhere`` that with enough of
+    that, no node would take its pods. ``places`` are those of the topology where its first pod may go, and for how many
+    there is room from there.
     """
 
     job: FitJob
@@ -101,6 +102,7 @@ class Fit:
     evicted: tuple[JobName, ...] = ()
     after: tuple[JobName, ...] = ()
     lacks: tuple[QuotaLack, ...] = ()
+    fits_nowhere: bool = False
     refused: tuple[str, ...] = ()
     refusals: Mapping[str, int] = field(default_factory=dict)
     away: tuple[str, ...] = ()  # nodes that do not accept pods at the moment, and would help
@@ -306,6 +308,8 @@ class _Trial:
         if refused:
             fit = replace(fit, verdict=NEVER, refused=tuple(refused))
         elif lacks:
+            if let_in < job.number:
+                fit = self._on_nodes(fit, job, chosen)
             ever = any(lack.ever for lack in lacks) or fit.verdict == NEVER
             fit = replace(fit, verdict=NEVER if ever else AFTER_QUOTA, lacks=tuple(lacks))
             if not ever:
@@ -326,6 +330,17 @@ class _Trial:
             for state in states:
                 state.charge(job.charges, let_in)
         return fit
+
+    def _on_nodes(self, fit: Fit, job: FitJob, chosen: _Attempt) -> Fit:
+        """The answer with what nodes say of the pods that quotas keep out: more quota is no help if none takes them."""
+        if self._seed or not self._cluster.knows_nodes:
+            return fit
+        with chosen.undone():
+            if self._ever_fits(replace(job, pod=_healthy(job.pod)), everywhere=False):
+                return fit
+            with self._world.rules_of(job.pod) as rules:
+                refusals = dict(self._refusals(job.pod, rules).most_common())
+        return replace(fit, verdict=NEVER, fits_nowhere=True, refusals=refusals)
 
     def _needed_for_quotas(
         self, job: FitJob, states: Sequence[QuotaState], lacks: Sequence[QuotaLack]

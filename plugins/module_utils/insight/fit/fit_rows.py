@@ -11,13 +11,14 @@ from typing import Any
 from ...accelerators.catalog import whole_devices
 from ...cluster.nodes import Node
 from ...cluster.read_jobs import JobId
+from ...cluster.reason import missing_claim
 from ...cluster.shortage import Shortage, place_of, shortage_of
 from ...kube.times import time_as_text
 from ...manifest.problems import abridged, enumerated, number_of
 from ..history.job_ends import DEADLINE, LAST_RUNS, SWEEP_RUNS, JobEnd
 from .device_fit import NO_DEVICES
 from .fit import AFTER_JOBS, AFTER_NODES, AFTER_PREEMPTION, AFTER_QUOTA, NEVER, NOW, UNKNOWN, Fit, FitChange
-from .volume_fit import CLAIM
+from .volume_fit import CLAIM, NOT_FOUND
 from .world import CORDONED, NOT_SELECTED, PORTS, TAINTED, TOO_MANY_PODS
 
 VERDICTS = (NOW, AFTER_PREEMPTION, AFTER_JOBS, AFTER_NODES, AFTER_QUOTA, NEVER, UNKNOWN)
@@ -127,6 +128,8 @@ def _reason(
         return f"The server refuses its pods: {enumerated(list(fit.refused), 'and')}."
     if fit.lacks:
         lacking = " ".join(_lack(lack.row) for lack in fit.lacks)
+        if fit.fits_nowhere:
+            return f"{_shortage(fit, nodes)} {lacking}"
         return f"{lacking} It runs after {_ends(fit.after, ends, now, endless)}." if fit.after else lacking
     why = _shortage(fit, nodes)
     if fit.verdict == AFTER_JOBS:
@@ -271,12 +274,16 @@ def _higher_quotas(fit: Fit) -> Iterator[FitChange]:
 
 
 def _hint(fit: Fit, changes: Sequence[Mapping[str, Any]], nodes: Sequence[Node]) -> str | None:
-    """The cheapest change; nothing for a job that runs anyway."""
+    """The cheapest change, if the job names what there is; nothing for a job that runs anyway."""
     if fit.verdict == NOW or (fit.verdict == UNKNOWN and not changes):
         return None
+    found = None if (fit.lacks and not fit.fits_nowhere) or fit.refused else _shortage_of(fit, nodes)
+    if found and found.unknown and fit.verdict == NEVER:
+        return _sentence(found.hint)
     for change in changes:
         result = _RESULTS[change["verdict"]]
         parts = [f"{one['field']} {one['after']} instead of {one['before']}" for one in change["fields"]]
         return f"With {enumerated(parts, 'and')}, {result}."
-    found = None if fit.lacks or fit.refused else _shortage_of(fit, nodes)
+    if claims := [reason.split()[1] for reason in fit.refusals if reason.endswith(NOT_FOUND)]:
+        return _sentence(missing_claim("pods", claims[0], fit.job.namespace).hint)
     return _sentence(found.hint) if found and found.hint and fit.verdict == NEVER else None

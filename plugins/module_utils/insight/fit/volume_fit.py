@@ -18,6 +18,7 @@ from .pod_rules import Refusal
 from .world import NodeState
 
 CLAIM = "PersistentVolumeClaim"  # how the reasons begin that are about a claim, not about nodes
+NOT_FOUND = " does not exist"  # how that about a missing one ends
 OTHER_NODES, IN_USE = "volume on other nodes", "volume of one pod in use"
 _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 _ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
@@ -72,7 +73,7 @@ class VolumeCheck:
         for name in pod.claims:
             claim = self.claims.get((pod.namespace, name))
             if claim is None or "deletionTimestamp" in claim["metadata"]:
-                return Refusal(f"{CLAIM} {name} does not exist", lasts=True)
+                return Refusal(f"{CLAIM} {name}{NOT_FOUND}", lasts=True)
             if "ReadWriteOncePod" in (claim["spec"].get("accessModes") or ()) and self.used[pod.namespace, name]:
                 return Refusal(IN_USE)
             volume = claim["spec"].get("volumeName")

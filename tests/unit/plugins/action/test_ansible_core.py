@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.task import Task
 from ansible.release import __version__
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import (
     censor_results,
+    hide_origin,
     plain_options,
     returns_invocation,
     validate_options,
@@ -76,3 +79,21 @@ def test_invocation_is_returned_if_the_setting_says_so() -> None:
     assert returns_invocation({"ansible_inject_invocation": True})
     newest = tuple(map(int, __version__.split(".")[:2])) >= (2, 21)
     assert returns_invocation({"ansible_inject_invocation": False}) is not newest
+
+
+@pytest.mark.parametrize(
+    ("folder", "shown"),
+    [
+        ("ansible_collections/runwhere/gpuctl/playbooks/tasks", False),
+        ("ansible_collections/runwhere/gpuctl/roles/jobs/tasks", False),
+        ("mine/playbooks", True),
+    ],
+)
+def test_errors_quote_the_tasks_of_users_alone(tmp_path: Path, folder: str, shown: bool) -> None:
+    path = tmp_path / folder / "main.yml"
+    path.parent.mkdir(parents=True)
+    path.write_text("- ansible.builtin.debug:\n", encoding="utf-8")
+    (own,) = DataLoader().load_from_file(str(path))
+    task = Task.load(own)
+    hide_origin(task)
+    assert (task.get_ds() is not None) == shown

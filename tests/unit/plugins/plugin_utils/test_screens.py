@@ -23,6 +23,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     jobs_block,
     logs_screen,
     next_commands,
+    reasons_block,
     status_screen,
     wrapped,
 )
@@ -384,6 +385,12 @@ def test_check_mode_has_one_table_with_each_reason_once() -> None:
     assert title == ["NAME", "NAMESPACE", "KIND", "GPUS", "ACTION", "RUNS"]
     assert [line.split()[0] for line in lines[1:6]] == ["train-5", "lr", "train-4", "train-0", "train-6"]
     assert "\n".join(lines).count("too little nvidia.com/gpu") == 1
+
+
+def test_what_somebody_paused_is_explained_last() -> None:
+    paused = [{"name": f"p{number}", "status": "Paused", "reason": "The job is suspended."} for number in range(3)]
+    lines = reasons_block([*paused, {"name": "sft", "status": "Pending", "reason": "It needs 8 GPUs."}], 80, 1)
+    assert lines[0] == "sft (Pending): It needs 8 GPUs."
 
 
 @pytest.mark.parametrize(

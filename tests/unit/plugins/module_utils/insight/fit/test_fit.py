@@ -297,6 +297,31 @@ def test_quotas(one: Object, expected: str, short: list[str]) -> None:
     assert [lack.row["short"] for lack in found.lacks] == short
 
 
+@pytest.mark.parametrize(
+    ("nodes", "wanted", "expected"),
+    [
+        ([node("a", pool="x")], job(nodeSelector={"pool": "y"}), "never"),
+        ([node("a", 2)], job(gpus=4), "never"),
+        ([node("a", spec={"unschedulable": True})], job(), "after_quota"),
+        ([node("a")], job(gpus=4), "after_quota"),
+    ],
+    ids=["no such pool", "too small", "cordoned", "room"],
+)
+def test_more_quota_is_no_help_where_no_node_takes_the_pods(nodes: list[Object], wanted: Object, expected: str) -> None:
+    full = quota({f"requests.{GPU}": "8"}, {f"requests.{GPU}": "8"})
+    found = judged(nodes, [], wanted, quotas={"team": [full]})[0]
+    assert (found.verdict, found.fits_nowhere) == (expected, expected == "never")
+    assert len(found.lacks) == 1
+    assert bool(found.refusals) == found.fits_nowhere
+
+
+def test_without_the_nodes_a_quota_is_all_that_is_known() -> None:
+    full = quota({f"requests.{GPU}": "8"}, {f"requests.{GPU}": "8"})
+    snapshot = FitSnapshot(None, [], priority_classes=CLASSES, quotas={"team": [full]})
+    (found,) = fit_jobs(snapshot.cluster({}), [snapshot.job_of([job()])])
+    assert (found.verdict, found.fits_nowhere) == ("unknown", False)
+
+
 def test_more_pods_than_a_node_takes_are_not_preempted_for_one_more() -> None:
     """The node takes one pod and has three, of which one may be preempted."""
     pods = [pod("low", "a", 1, priority=1), *(pod(name, "a", 1, priority=2000) for name in "pq")]
