@@ -393,6 +393,13 @@ gpuctl() {
     return
   fi
 
+  if [ $# = 0 ]; then
+    case "$summary" in
+      *\[*) ;;
+      *FILE* | *NAME* | *PATH* | *VALUE*) _gpuctl_error "too few words. Usage: $summary" || return ;;
+    esac
+  fi
+
   if [ -n "$module" ]; then
     run=(ansible localhost -m "runwhere.gpuctl.$module" -a "$args")
   else

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from .kube.errors import ApiError
-from .labels import DEFAULT_NAMESPACE, DNS_LABEL, LABEL_LENGTH, owner_of_reserved
+from .labels import DEFAULT_NAMESPACE, DNS_LABEL, LABEL_LENGTH, LABEL_VALUE, owner_of_reserved
 from .options import Options, option
 from .task import Task, TaskFailed
 
@@ -68,11 +68,18 @@ def context_namespace(task: Task[Any]) -> OwnNamespace | None:
     return own
 
 
-def job_namespace(task: Task[Any]) -> str:
-    """The namespace of the job that the options name. Raises TaskFailed if the task may not act in it."""
+def named_job(task: Task[Any]) -> tuple[str, str]:
+    """The namespace and the name of the job that the options name. Raises TaskFailed if the task may not act there."""
     own = own_namespace(task, task.options.namespace)
     require_allowed(task, [own.name], own.origin)
-    return own.name
+    require_job_name(task.options.name)
+    return own.name, task.options.name
+
+
+def require_job_name(name: str) -> None:
+    """Raises TaskFailed for a name that no job can have: a label selector would be invalid, or one of other labels."""
+    if len(name) > LABEL_LENGTH or not re.fullmatch(LABEL_VALUE, name):
+        raise TaskFailed(f"O(name): invalid name of a job: {name!r}. To list the jobs, use M(gpuctl_job_info).")
 
 
 def in_own_namespace(task: Task[Any]) -> Task[Any]:

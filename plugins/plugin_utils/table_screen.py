@@ -23,7 +23,7 @@ from .screens import (
     with_unknown,
     wrapped,
 )
-from .text_table import Column, table_lines
+from .text_table import Column, table_lines, text_width
 
 Result = Mapping[str, Any]
 
@@ -70,6 +70,13 @@ def _blocks(table: str, result: Result, width: int, room: Room | None, paint: Pa
     if "nodes" in unreadable:
         return [wrapped(f"The {table} are not shown: {unreadable['nodes']}", width)]
     rows = [with_unknown(row) for row in result[table]]
-    lines = table_lines(rows, _LABELS if labels else _COLUMNS[table], width, paint) if rows else [f"No {table}."]
+    columns = _LABELS if labels else _COLUMNS[table]
+    if labels and any(text_width(line) > width for line in table_lines(rows, columns)):
+        rows = [{**row, "labels": own} for row in rows for own in _one_by_one(row["labels"])]
+    lines = table_lines(rows, columns, width, paint) if rows else [f"No {table}."]
     missing = [NOT_KNOWN[part] for part in ("usage", "pools") if part in unreadable and not labels]
     return [lines, *(wrapped(text, width) for text in missing if table == "pools" or text == NOT_KNOWN["usage"])]
+
+
+def _one_by_one(labels: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{key: value} for key, value in labels.items()] or [{}]

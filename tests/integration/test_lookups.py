@@ -25,6 +25,24 @@ def warnings(result: TaskResult) -> list[str]:
     return [" ".join(block.partition("\n\n")[0].partition("\nok:")[0].split()) for block in blocks]
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "options"),
+    [
+        *(("gpuctl_job_log", name, {}) for name in ("web*", "web,app!=x", "a/../b", "", "w" * 64)),
+        ("gpuctl_job", "web*", {"state": "paused"}),
+        ("gpuctl_copy", "web*", {"remote_path": "/a", "local_path": "a"}),
+        ("gpuctl_job_metrics_info", "web*", {}),
+    ],
+)
+def test_a_name_that_no_job_can_have_is_refused_before_any_request(
+    ansible: Ansible, recorder: Recorder, module: str, name: str, options: dict[str, Any]
+):
+    run = ansible.module(module, name=name, namespace="team-a", **options)
+    assert run.failed
+    assert run.message == f"name: invalid name of a job: {name!r}. To list the jobs, use gpuctl_job_info."
+    assert recorder.requests == []
+
+
 # -- what is not there ------------------------------------------------------------------------------------------------
 
 # The module, its options, and the warning; {} is the namespace.

@@ -13,7 +13,7 @@ from ..cluster.declared import Declared
 from ..kube.errors import KubeError
 from ..labels import DEFAULT_NAMESPACE, DEFAULT_POOL
 from ..manifest.secrets import secret_values
-from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem, own_namespace
+from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem, own_namespace, require_job_name
 from ..task import Task, TaskFailed
 from .job_options import JOB_KINDS
 from .job_queues import kept_queue, pool_queue
@@ -175,6 +175,7 @@ def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[Selecte
         own = own_namespace(task, options.namespace)
         if problem := _namespace_rule(task)(own.name):
             raise TaskFailed(f"{own.origin}: {problem} Nothing was changed.")
+        require_job_name(options.name)
         return [SelectedJob(own.name, options.name, options.kind)]
     return _from_manifests(task, builds_objects)
 

@@ -9,7 +9,7 @@ from typing import Any
 from ...engine.changes import map_diff
 from ...labels import MAIN_CONTAINER
 from ...manifest.problems import abridged, number_of
-from ...namespaces import NamespaceOptions, allowed_namespaces, job_namespace
+from ...namespaces import NamespaceOptions, allowed_namespaces, named_job
 from ...options import option
 from ...printable import one_line
 from ...task import ModuleSpec, Task, TaskFailed
@@ -67,7 +67,7 @@ MODULE = ModuleSpec(CopyOptions, run)
 
 def _container(task: Task[CopyOptions]) -> Container:
     options = task.options
-    job = (job_namespace(task), options.name)
+    job = named_job(task)
     try:
         pod = pod_to_copy(task.client(), job, options.pod, options.container, allowed_namespaces(task))
     except ValueError as problem:

@@ -29,7 +29,7 @@ from ...logs.log_grep import Grep, GrepFailed
 from ...logs.log_lines import View
 from ...logs.log_pods import choose_pods, sort_pods
 from ...manifest.problems import number_of
-from ...namespaces import allowed_namespaces, job_namespace
+from ...namespaces import allowed_namespaces, named_job
 from ...printable import printable
 from ...reporter import RARELY, LiveScreen
 from ...task import ModuleSpec, Task, TaskFailed
@@ -63,7 +63,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
             "is in the way."
         )
     log_request(task.options)  # raises TaskFailed for mistakes
-    job = (job_namespace(task), task.options.name)
+    job = named_job(task)
     job, pod, workload = _find(task, job)
     how = f"-e gpuctl_name={job[1]} -e gpuctl_namespace={job[0]} -e gpuctl_follow=true"
     with (

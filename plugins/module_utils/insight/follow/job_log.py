@@ -28,7 +28,7 @@ from ...logs.log_lines import Excerpt, View, last_lines, split_log, stream_lines
 from ...logs.log_pods import choose_pods, not_started_message, sort_pods
 from ...logs.log_query import ALL, log_query
 from ...manifest.problems import number_of
-from ...namespaces import NamespaceOptions, allowed_namespaces, job_namespace
+from ...namespaces import NamespaceOptions, allowed_namespaces, named_job
 from ...options import option
 from ...redaction import SHORTEST_SECRET, live_secret_values
 from ...task import Task, TaskFailed
@@ -70,7 +70,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
 
 
 def _run(task: Task[JobLogOptions], request: LogRequest) -> dict[str, Any]:
-    job = (job_namespace(task), task.options.name)
+    job = named_job(task)
     pods, secrets = _pods(task, job, request)
     logs = _read_all(task.client(), pods, request, secrets)
     _explain_not_started(task.client(), logs, request.options.container)

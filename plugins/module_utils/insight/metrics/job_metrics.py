@@ -13,7 +13,7 @@ from ...cluster.declared import know_accelerators
 from ...cluster.lookup import job_of_pod
 from ...cluster.status import status_of
 from ...given_times import InvalidTime
-from ...namespaces import NamespaceOptions, job_namespace
+from ...namespaces import NamespaceOptions, named_job
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from ...wording import worded
@@ -47,10 +47,10 @@ class JobMetricsOptions(NamespaceOptions, PrometheusOptions):
 def run(task: Task[JobMetricsOptions]) -> dict[str, Any]:
     """Reads the job with four lists, and asks for each metric at once. Fails if there is nothing, and says why."""
     options = task.options
-    place = job_namespace(task)
+    place, name = named_job(task)
     _span(options, None)  # Mistakes in the options are found before any request.
-    job = read_measured_job(task.client(), (place, options.name))
-    if job.workload is None and (named := job_of_pod(task.client(), options.name, [place])):
+    job = read_measured_job(task.client(), (place, name))
+    if job.workload is None and (named := job_of_pod(task.client(), name, [place])):
         job = read_measured_job(task.client(), named)
     span = _span(options, job.life)
     prometheus = open_prometheus(task, options)

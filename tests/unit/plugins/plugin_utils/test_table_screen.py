@@ -44,6 +44,15 @@ def test_labels_need_no_usage() -> None:
     assert screen("nodes", labels=True, usage="forbidden").split() == ["NODE", "LABELS", "node-1", "-"]
 
 
+def test_labels_that_do_not_fit_have_a_line_each() -> None:
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "runwhere.ai/gpu-type": "A100-80G", "pool": "training"}
+    rows = [{**NODE, "labels": labels}, {**NODE, "node_name": "node-2"}]
+    result = {**RESULT, "nodes": rows, "unreadable": {}}
+    lines = table_screen("nodes", result, 80, everything=False, paint=lambda _key, cell: cell, labels=True)
+    own = [f"node-1 {key}={value}" for key, value in labels.items()]
+    assert [" ".join(line.split()) for line in lines] == ["NODE LABELS", *own, "node-2 -"]
+
+
 @pytest.mark.parametrize("table", ["jobs", "quotas"])
 def test_the_namespace_is_named_where_it_counts(table: str) -> None:
     assert "Only namespace team-a is shown." in screen(table)
