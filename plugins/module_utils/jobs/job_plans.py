@@ -166,7 +166,7 @@ def _warn_of_mistakes(
         again = precheck(served, task.client(), new_nodes=True, check_mode=task.check_mode)
         found = {id_: reasons for id_, reasons in found.items() if id_ not in classes.extended} | again
     warnings = _advice(job for job, _plan in changed)
-    is_predicted = task.check_mode and options.predict and not options.wait_for_nodes  # shown with the prediction
+    told = task.check_mode and options.predict and not options.wait_for_nodes  # by the prediction
     doubtful: dict[JobId, list[PendingReason]] = {}
     blockers: list[Blocker] = []
     impossible: list[Blocker] = []
@@ -179,8 +179,7 @@ def _warn_of_mistakes(
         impossible += [(plan, text) for each, text in wrong.items() if each not in refused]
         blocking = refused.keys() | wrong.keys()
         warnings += [text for text in job.mistakes if text not in blocking]
-        told = [reason for reason in reasons if is_predicted and reason.predicted]
-        doubtful[job.id] = [reason for reason in reasons if reason not in blocking and reason not in told]
+        doubtful[job.id] = [each for each in reasons if each not in blocking and not (told and each.predicted)]
     for text in (*warnings, *grouped(doubtful)):
         task.warn(text)
     if impossible:

@@ -80,10 +80,9 @@ class _Look:
             yield from self._unschedulable(workload, self.nodes)
         if "quota" not in skipped:
             yield from refused_by_quotas(workload, self.quotas[plan.namespace] or ())
-        own = {(step.kind, step.name) for step in plan.steps[1:]}
         for (resource, namespace), names in self.present.items():
             if namespace == plan.namespace and names is not None:
-                present = names | {name for kind, name in own if kind == resource.kind}
+                present = names | {step.name for step in plan.steps[1:] if step.kind == resource.kind}
                 for reason in missing(workload, resource, present):  # Without nodes, predictions look no further.
                     yield replace(reason, predicted=reason.predicted and self.nodes is not None)
 
