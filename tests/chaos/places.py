@@ -27,13 +27,17 @@ _KINDS = {
     "ClusterRoleBinding": "clusterrolebinding",
     "Node": "node",
     "PriorityClass": "priorityclass",
+    "ValidatingAdmissionPolicy": "policy",
+    "ValidatingAdmissionPolicyBinding": "policybinding",
 }
 _NAMESPACED = {
     "ConfigMap": "configmap",
+    "DaemonSet": "daemonset",
     "Deployment": "deployment",
     "HorizontalPodAutoscaler": "hpa",
     "Job": "job",
     "LimitRange": "limitrange",
+    "PersistentVolumeClaim": "persistentvolumeclaim",
     "Pod": "pod",
     "ResourceQuota": "resourcequota",
     "RoleBinding": "rolebinding",
@@ -189,7 +193,7 @@ def _cluster_roles(api: Api) -> set[str]:
 def _clean(place: Place, *, cluster_wide: bool) -> None:
     api = place.api
     for name in place.names.values():
-        for kind in ("job", "deployment", "statefulset", "pod"):
+        for kind in ("job", "deployment", "statefulset", "daemonset", "pod"):
             api.call("DELETE", PATHS[kind].format(name), {"propagationPolicy": "Background", "gracePeriodSeconds": 0})
         api.call("DELETE", f"{PATHS['namespace']}/{name}")
     if not cluster_wide:

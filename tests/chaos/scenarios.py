@@ -89,6 +89,18 @@ def rbac(**options: Any) -> Do:
     return Do("gpuctl_rbac", {**COMMON, "name": "chaos-ci", **options})
 
 
+def workspace(**options: Any) -> Do:
+    return Do("gpuctl_workspace", {**COMMON, "namespace": "@ns", **options})
+
+
+def policy(**options: Any) -> Do:
+    return Do("gpuctl_policy", {**COMMON, **options})
+
+
+def stack(**options: Any) -> Do:
+    return Do("gpuctl_stack", {**COMMON, "name": "chaos", **options})
+
+
 # -- manifests
 
 V2 = {"image": "registry.example.com/ml:v2"}
@@ -131,6 +143,39 @@ def pool_manifest(name: str, *nodes: str, gpu_type: str | None = None) -> dict[s
 def quota_manifest(**limits: Any) -> dict[str, Any]:
     return {"kind": "quota", "quota": {"name": "chaos"}, "namespace": limits}
 
+
+def policy_manifest(most: int) -> dict[str, Any]:
+    return {
+        "kind": "policy",
+        "policy": {"name": "chaos"},
+        "teams": {"chaos": {"namespaces": ["@ns"], "max_gpus": most}},
+    }
+
+
+def device_plugin(image: str, *names: str) -> list[dict[str, Any]]:
+    labels = {"app": "plugin"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": image}]}}
+    daemons = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "plugin", "namespace": "@ns"},
+        "spec": {"selector": {"matchLabels": labels}, "template": pod},
+    }
+    settings = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "@ns"}, "data": {"a": image}}
+        for name in names
+    ]
+    return [daemons, *settings]
+
+
+ROOM = {
+    "claim": {"size": "5Gi", "storage_class": "fast"},
+    "registry": {"server": "registry.example.com", "username": "robot", "password": "secret-of-chaos"},
+    "object_counts": {"configmaps": 50},
+}
+ROOM_LEFT = frozenset(
+    {"PersistentVolumeClaim @ns/data", "Secret @ns/gpuctl-registry", "ResourceQuota @ns/gpuctl-object-counts"}
+)
 
 # -- what is there before
 
@@ -228,6 +273,22 @@ A, B, C = POOLS
 _OTHER_TRAINING = (job(deepspeed(environment=V3)), job(name="train", kind="training", state="absent"))
 _OTHER_SERVICE = (job(served(environment=V3)), job(name="serve", kind="inference", state="absent"))
 
+# A policy decides over the jobs of all cases, so these run where each has a cluster of its own.
+POLICIES = (
+    Scenario("policy-create", policy(definition=policy_manifest(8)), cluster_wide=True),
+    Scenario(
+        "policy-change",
+        policy(definition=policy_manifest(4)),
+        (policy(definition=policy_manifest(8)),),
+        cluster_wide=True,
+    ),
+    Scenario(
+        "policy-delete",
+        policy(name="chaos", state="absent"),
+        (policy(definition=policy_manifest(8)),),
+        cluster_wide=True,
+    ),
+)
 SCENARIOS: tuple[Scenario, ...] = (
     # jobs that are new
     Scenario("training-new", job(training()), leaves=TRAIN, rivals=(job(deepspeed(environment=V3)),)),
@@ -446,6 +507,45 @@ SCENARIOS: tuple[Scenario, ...] = (
         rivals=(quota(quota_manifest(**{"@ns": {"cpu": 7}})),),
         cluster_wide=True,
     ),
+    Scenario(
+        "workspace-create",
+        workspace(**ROOM),
+        leaves=ROOM_LEFT,
+        rivals=(workspace(object_counts={"configmaps": 70}),),
+        cluster_wide=True,
+    ),
+    Scenario(
+        "workspace-update",
+        workspace(**{**ROOM, "object_counts": {"configmaps": 70}, "tokens": {"hugging-face": "hf_secret-of-chaos"}}),
+        (workspace(**ROOM),),
+        ROOM_LEFT,
+        cluster_wide=True,
+    ),
+    Scenario("workspace-delete", workspace(state="absent"), (workspace(**ROOM),), cluster_wide=True),
+    Scenario(
+        "stack-create",
+        stack(objects=device_plugin("registry.example.com/plugin:v1", "settings")),
+        leaves=frozenset({"DaemonSet @ns/plugin", "ConfigMap @ns/settings"}),
+        cluster_wide=True,
+    ),
+    Scenario(
+        "stack-change",
+        stack(
+            objects=device_plugin("registry.example.com/plugin:v2", "more"),
+            node_labels={A: {"chaos.example.com/x": "y"}},
+        ),
+        (stack(objects=device_plugin("registry.example.com/plugin:v1", "settings")),),
+        frozenset({"DaemonSet @ns/plugin", "ConfigMap @ns/more"}),
+        keeps=frozenset({"DaemonSet @ns/plugin"}),
+        cluster_wide=True,
+    ),
+    Scenario(
+        "stack-delete",
+        stack(state="absent"),
+        (stack(objects=device_plugin("registry.example.com/plugin:v1", "settings")),),
+        cluster_wide=True,
+    ),
+    *(() if IS_SHARED else POLICIES),
     Scenario(
         "rbac-create",
         rbac(level="submit", namespaces=["@ns"]),

@@ -6,12 +6,16 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+import yaml
+from integration.ansible import ROOT
 from integration.manifests import compute, inference, notebook, training
 from kubesim import Cluster
 
@@ -19,6 +23,7 @@ from .hostile import Visitor, forward, hostile, run
 
 SEEDS = int(os.environ.get("GPUCTL_TEST_ANSWERS", "25"))
 NAMESPACE = "default"
+MODULES = sorted((ROOT / "plugins" / "modules").glob("gpuctl_*.py"))
 
 NEW = compute("new", resources={"gpu": 64})
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -98,6 +103,7 @@ def places_in(value: Any, depth: int = 0) -> Iterator[tuple[Any, Any]]:
 
 
 ACCOUNT = {"name": "alice", "level": "submit", "namespaces": [NAMESPACE]}
+SETTINGS = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s", "namespace": NAMESPACE}, "data": {}}
 POLICY = {"kind": "policy", "policy": {"name": "p"}, "teams": {"a": {"namespaces": [NAMESPACE], "max_gpus": 4}}}
 JOBS = [training(), compute("web", resources={"gpu": 1}), notebook("lab"), inference("serve")]
 # Those that write, or read single objects, of which every part is damaged.
@@ -121,6 +127,22 @@ WRITERS: dict[str, tuple[str, dict[str, Any]]] = {
     "overview": ("insight.overview", {}),
     "record": ("insight.history.job_history", {}),
     "idle": ("insight.idle.idle_jobs", {}),
+    "stack": ("stack.stack", {"name": "s", "objects": [SETTINGS], "node_labels": {"node-1": {"example.com/a": "b"}}}),
+    "stack gone": ("stack.stack", {"name": "s", "state": "absent"}),
+    "kubeconfig": ("access.account_kubeconfig", {"name": "alice", "dest": "@tmp/kubeconfig"}),
+    "kubeconfig gone": ("access.account_kubeconfig", {"name": "alice", "dest": "@tmp/none", "state": "absent"}),
+    "metrics": ("insight.metrics.job_metrics", {"name": "web", "namespace": NAMESPACE}),
+    "monitoring": ("insight.monitoring.monitoring_info", {"accelerators": ["nvidia"]}),
+    "drift": ("insight.drift.drift_info", {"src": ["@tmp/manifests"]}),
+    "take back": (
+        "insight.drift.take_back",
+        {"src": ["@tmp/manifests"], "take_back": [f"Deployment/{NAMESPACE}/web:spec.replicas"]},
+    ),
+    "plan": ("insight.plan.plan_info", {"src": ["@tmp/manifests"], "namespace": NAMESPACE}),
+    "copy": (
+        "insight.copy.copy",
+        {"name": "web", "namespace": NAMESPACE, "local_path": "@tmp/copied", "remote_path": "/a", "state": "from_pod"},
+    ),
 }
 
 
@@ -145,14 +167,25 @@ def damaging_all(cluster: Cluster, seed: str, said: list[str]) -> Callable[[Visi
 
 
 @pytest.mark.parametrize("task", WRITERS)
-def test_one_wrong_value_in_any_answer_is_no_bug(cluster: Cluster, task: str) -> None:
-    place, options = WRITERS[task]
+def test_one_wrong_value_in_any_answer_is_no_bug(cluster: Cluster, tmp_path: Path, task: str) -> None:
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "jobs.yaml").write_text(yaml.safe_dump_all(JOBS))
+    place, given = WRITERS[task]
+    options = json.loads(json.dumps(given).replace("@tmp", str(tmp_path)))
     for seed in range(SEEDS // 4 + 1):
         said: list[str] = []
         with hostile(damaging_all(cluster, f"{task} {seed}", said)) as server:
             result = run(place, server.url, **options, retries=0, request_timeout=20).result
         assert "bug in runwhere.gpuctl" not in str(result.get("msg")), (seed, said[-1:], result.get("exception"))
         assert "\x1b" not in json.dumps(result, ensure_ascii=False), (seed, said)
+
+
+def test_every_module_that_asks_a_server_is_attacked() -> None:
+    attacked = {place for place, _options in (*TASKS.values(), *WRITERS.values())}
+    found = {
+        match[1] for path in MODULES for match in re.finditer(r"module_utils\.([\w.]+) import MODULE", path.read_text())
+    }
+    assert found - attacked == set()
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -81,6 +81,27 @@ class JobsSourceOptions(NamespaceOptions, PrometheusOptions):
     feedback: bool = option("bool", default=False)
 
 
+_RECORDS: Mapping[str, type[tuple[Any, ...]]] = {"job": Known, "node": KnownNode, "quota": KnownQuota}
+_OF_RECORDS = {"str": str, "bool": bool}
+_TIMES = ("since", "preempted")
+
+
+def _is_record(key: str, record: Any) -> bool:
+    """Whether the state can have this record, which another version or an editor may have written."""
+    kind = _RECORDS.get(key.partition("/")[0])
+    if kind is None:  # When a job was found idle.
+        return isinstance(record, str)
+    fields, optional = kind.__annotations__, kind._field_defaults  # type: ignore[attr-defined]
+    if not isinstance(record, dict) or not fields.keys() - optional.keys() <= record.keys() <= fields.keys():
+        return False
+    if not all(isinstance(value, _OF_RECORDS.get(fields[name], Mapping)) for name, value in record.items()):
+        return False
+    try:
+        return all(read_time(record[name]) for name in _TIMES if record.get(name))
+    except ValueError:
+        return False
+
+
 class JobsSource:
     """One run of the source. ``deliver`` returns when a rule engine has taken the event, and raises to end the run."""
 
@@ -90,7 +111,7 @@ class JobsSource:
         self._options = task.options
         self._deliver = deliver
         self._pending_after = timedelta(seconds=task.options.pending_after)
-        self._state = StateFile(task.options.state_file, client.connection.server)
+        self._state = StateFile(task.options.state_file, client.connection.server, _is_record)
         self._began = datetime.now(timezone.utc)
         self._cache: _News | None = None
         self._stopped = False

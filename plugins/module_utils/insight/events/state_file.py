@@ -3,7 +3,8 @@
 
 A change is a line at the end of the file, which replaces what earlier lines say of the object. When most lines are
 replaced ones, the file is written again, beside the old one, and takes its place. A line that was cut off, because the
-machine stopped while it was written, is left out: what it says has been reported is reported once more.
+machine stopped while it was written, or that the source did not write like that, is left out: what it says has been
+reported is reported once more.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,13 +29,17 @@ class StateFileError(Exception):
 class StateFile:
     """The records by their keys; None as ``path`` keeps them in memory only. A context manager: it locks the file.
 
-    ``cluster`` says what they are of. ``is_new``: nothing was recorded before. What is put is held until ``flush``, or
-    the end of an orderly run: a process that is killed shall rather report twice than lose what it has not reported.
+    ``cluster`` says what they are of, ``is_record`` whether a record can be one of that key. ``is_new``: nothing was
+    recorded before. What is put is held until ``flush``, or the end of an orderly run: a process that is killed shall
+    rather report twice than lose what it has not reported.
     """
 
-    def __init__(self, path: str | None, cluster: str) -> None:
+    def __init__(
+        self, path: str | None, cluster: str, is_record: Callable[[str, Any], bool] = lambda key, record: True
+    ) -> None:
         self._path = Path(os.path.expanduser(path)).absolute() if path else None
         self._cluster = cluster
+        self._is_record = is_record
         self._records: dict[str, Any] = {}
         self._lines = 0
         self._held: list[bytes] = []
@@ -150,10 +155,11 @@ class StateFile:
         begun = False
         for line in lines[1:]:
             begun = begun or bool(line.get("begun"))
-            if "record" in line:
-                records[str(line.get("key"))] = line["record"]
-            else:
-                records.pop(str(line.get("key")), None)
+            key = str(line.get("key"))
+            if "record" not in line:
+                records.pop(key, None)
+            elif self._is_record(key, line["record"]):
+                records[key] = line["record"]
         return records, not begun
 
     def _write_all(self, path: Path) -> None:
