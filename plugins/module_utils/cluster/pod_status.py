@@ -32,9 +32,8 @@ def start_of(state: Mapping[str, Any] | None) -> str | None:
 
     Of a process that could not be started, the runtime says that it did in 1970 (containerd, StartedAt 0).
     """
-    found = ((state or {}).get(kind) or {} for kind in ("running", "terminated"))
-    text = next((str(one["startedAt"]) for one in found if one.get("startedAt")), None)
-    return None if text is None or text.startswith("1970-") else text
+    found = [((state or {}).get(kind) or {}).get("startedAt") for kind in ("running", "terminated")]
+    return next((str(text) for text in found if text and not text.startswith("1970-")), None)
 
 
 def pod_phase(pod: Mapping[str, Any]) -> str:

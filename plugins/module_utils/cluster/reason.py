@@ -23,7 +23,7 @@ from .node_loss import loss_hint, loss_text, split_by_loss
 from .nodes import Node
 from .pending_reason import PendingReason
 from .pod_status import HARMLESS, container_statuses, pod_phase
-from .related import has_succeeded, is_about_pod, is_about_workload, own_pods
+from .related import has_succeeded, is_about_pod, is_about_workload, own_pods, without_peers
 from .shortage import shortage_of
 from .start_failure import (
     concerns_template,
@@ -87,8 +87,8 @@ def pending_reasons(
     found = _Pods.of(workload, pods, around)
     if not failure_of(workload):
         yield from _lost(workload, found.lost, around)
-    yield from _each(_container_problem(pod, events) for pod in found.active)
-    gave_up = list(_gave_up(workload, found.finished, events))
+    yield from _each(found.problem(pod, events) for pod in found.active)
+    gave_up = list(_gave_up(workload, found, events))
     unscheduled = [
         _preempted(reason, around)
         for reason in _each(_unscheduled(workload, pod, events, around) for pod in found.active)
@@ -106,7 +106,7 @@ def pending_reasons(
     yield from _refusals(workload, found, events)
     succeeded = sum(has_succeeded(pod) for pod in (*found.active, *found.finished))
     if status_of(workload) != "Running" and succeeded < pods_wanted(workload):  # else others have taken their place
-        yield from _each(_container_problem(pod, events) for pod in found.finished)
+        yield from _each(found.problem(pod, events) for pod in found.finished)
     yield from _stopping(workload, found, around)
     yield from _lost(workload, found.lost_and_replaced, around)
 
@@ -120,10 +120,12 @@ class _Pods:
     stopping: Sequence[Object]  # another pod starts only once they have ended
     lost: Sequence[Object]
     lost_and_replaced: Sequence[Object]
+    alone: Mapping[str, str]  # what is to be said of a rank without peers, by the name of its pod
 
     @classmethod
     def of(cls, workload: Object, pods: Iterable[Object], around: ClusterView) -> _Pods:
-        lost, here = split_by_loss(own_pods(workload, pods), around.pod_nodes)
+        own = own_pods(workload, pods)
+        lost, here = split_by_loss(own, around.pod_nodes)
         finished = [pod for pod in here if pod_phase(pod) in ("Failed", "Succeeded")]
         finished.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
         left = [pod for pod in here if pod_phase(pod) not in ("Failed", "Succeeded")]
@@ -134,7 +136,16 @@ class _Pods:
             stopping=[pod for pod in left if is_terminating(pod) and not replaced_at_once],
             lost=[pod for pod in lost if not (is_terminating(pod) and replaced_at_once)],
             lost_and_replaced=[pod for pod in lost if is_terminating(pod) and replaced_at_once],
+            alone=without_peers(workload, own, pods_wanted(workload)),
         )
+
+    def problem(self, pod: Object, events: Iterable[Object]) -> PendingReason | None:
+        """What keeps its containers from running; of a rank that is alone, that too."""
+        reason, alone = _container_problem(pod, events), self.alone.get(pod["metadata"]["name"], "")
+        if not (reason and alone):
+            return reason
+        hint = f"{reason.hint}. Start all ranks again with O(state=restarted)".lstrip(". ")
+        return replace(reason, text=f"{reason.text}; {alone}", hint=hint)
 
     @property
     def number(self) -> int:
@@ -185,12 +196,12 @@ def _paused(workload: Object) -> PendingReason:
     return PendingReason(f"the job is {how}", "Resume it with O(state=resumed)")
 
 
-def _gave_up(workload: Object, finished: Iterable[Object], events: Sequence[Object]) -> Iterator[PendingReason]:
+def _gave_up(workload: Object, found: _Pods, events: Sequence[Object]) -> Iterator[PendingReason]:
     """Why a workload has given up: the causes of its failed pods, then its own message."""
     message = failure_of(workload)
     if not message:
         return
-    for cause in _each(_container_problem(pod, events) for pod in finished):
+    for cause in _each(found.problem(pod, events) for pod in found.finished):
         yield replace(cause, final=True)
     what = "the training failed" if workload["kind"] == "Job" else "its pods did not become ready in time"
     yield PendingReason(f"{what}: {_short(message)}", final=True)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from ...cluster.lookup import pods_of_job_or_pod
-from ...cluster.node_loss import is_on_lost_node, loss_text
+from ...cluster.node_loss import loss_text
 from ...cluster.nodes import Node
 from ...cluster.read_jobs import WORKLOADS, JobId, read_jobs
 from ...cluster.read_nodes import read_node
@@ -38,6 +38,7 @@ from ..jobs.absence import no_pods_message
 from .job_log import JobLogOptions, log_request, pod_secrets
 from .job_log import run as read_logs
 from .pod_log import FollowedLine, PodLog, Start, container_state, end_text
+from .silence import is_on_lost_node
 from .terminal_text import terminal_text
 
 Object = dict[str, Any]

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from ...cluster.lookup import pods_of_job_or_pod, sweep_text
-from ...cluster.node_loss import silence_text
 from ...cluster.pod_status import pod_status
 from ...cluster.read_jobs import ByJob, JobId, read_pods
 from ...cluster.read_nodes import read_node
@@ -33,6 +32,7 @@ from ...options import option
 from ...redaction import SHORTEST_SECRET, live_secret_values
 from ...task import Task, TaskFailed
 from ..jobs.absence import NoPods, named_sweep, not_started_reasons
+from .silence import silence_text
 
 _AT_ONCE = 8  # pods; fewer than the connections that the client keeps
 

@@ -31,7 +31,8 @@ _SINCE_1_1 = (
         )
     ),
 )
-LATER_DEFAULTS: LaterDefaults = {"1.1": _SINCE_1_1}
+_SINCE_1_2 = tuple(LaterDefault("Job", ("spec", name)) for name in ("backoffLimitPerIndex", "maxFailedIndexes"))
+LATER_DEFAULTS: LaterDefaults = {"1.1": _SINCE_1_1, "1.2": _SINCE_1_2}
 
 
 def later_defaults(former_command: list[str] | None) -> LaterDefaults:

@@ -20,6 +20,9 @@ _KEEP_FINISHED_SECONDS = 86_400
 _CHECKPOINT_SECONDS = 300  # From SIGTERM (pause, preemption, drain) until the training is killed.
 # The others wait for what the first one tells them, and are deleted once it has succeeded.
 _SUCCESS_OF_THE_FIRST = {"successPolicy": {"rules": [{"succeededIndexes": "0"}]}}
+# A rank that starts again after others have succeeded, which never run again, waits for them and fails. With its fourth
+# failure, not that of all, the Job fails. A successPolicy would end ranks that still write their part of a checkpoint.
+_PEERS_FAIL_TOGETHER = {"backoffLimitPerIndex": _RETRIES_PER_NODE, "maxFailedIndexes": 0}
 _LLAMA_FACTORY = {"llamafactory-cli", "llama-factory-cli"}
 
 
@@ -82,7 +85,7 @@ def _indexed(nodes: int) -> Object:
     """Each pod gets an index, which is its rank, and a stable host name, ``<job>-<index>`` (job_controller.go)."""
     if nodes == 1:
         return {}
-    return {"completionMode": "Indexed", "completions": nodes, "parallelism": nodes}
+    return {"completionMode": "Indexed", "completions": nodes, "parallelism": nodes, **_PEERS_FAIL_TOGETHER}
 
 
 def _failure_handling(nodes: int) -> Object:

@@ -31,6 +31,7 @@ REFUSED_12 = (
 )
 LIMIT = [{"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}]
 EXIT_1 = {"terminated": {"reason": "Error", "exitCode": 1}}
+SUCCEEDED = {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:30Z"}}
 FAILED_POD = pod("x-old", status=with_container("Failed", state=EXIT_1))
 RUNS = pod("x-new", nodeName="n1", status=with_container("Running", state={"running": {}}, ready=True))
 ENDED_WELL = pod("x-new", nodeName="n1", status=with_container("Running", state={"terminated": {"exitCode": 0}}))
@@ -266,6 +267,25 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         "the training failed: Job has reached the specified backoff limit.",
     ),
     "a training between two tries": (workload(), [FAILED_POD], [], FAILED_SENTENCE),
+    "a rank whose peers have succeeded": (
+        workload(parallelism=2, completions=2, completionMode="Indexed"),
+        [
+            pod("x-1-a", status=with_container("Succeeded", state=SUCCEEDED)),
+            newer(pod("x-0-b", status=with_container("Failed", state=EXIT_1))),
+        ],
+        [],
+        "the container of pod x-0-b failed with exit code 1; it was started when 1 of 2 ranks had succeeded, which "
+        "answer no more. Read its logs for the cause. Start all ranks again with O(state=restarted).",
+    ),
+    "a rank that failed before its peers succeeded": (
+        workload(parallelism=2, completions=2, completionMode="Indexed"),
+        [
+            pod("x-1-a", status=with_container("Succeeded", state=SUCCEEDED)),
+            pod("x-0-b", status=with_container("Failed", state=EXIT_1)),
+        ],
+        [],
+        FAILED_SENTENCE.replace("x-old", "x-0-b"),
+    ),
     "the last of several tries": (
         workload(),
         [FAILED_POD, newer(pod("x-last", status=with_container("Failed", state=EXIT_1)))],
