@@ -145,6 +145,8 @@ def test_the_hours_are_exact_by_prometheus_alone(server: Prometheus, tmp_path: P
         result = World(cluster, tmp_path).usage(prometheus_url=server.url)
     assert by(result, "team") == pytest.approx(hours(PODS, "team", WHOLE), rel=ONE_PERCENT)
     assert of_slices(result, "team") == pytest.approx(hours(PODS, "team", SLICE), rel=ONE_PERCENT)
+    assert result["totals"]["queued_hours"] == pytest.approx(sum(pod.queued for pod in PODS), rel=ONE_PERCENT)
+    assert result["totals"]["queued_hours"] > 1
     assert result["totals"]["estimated_hours"] == result["totals"]["held_hours"]
     assert any(note.startswith("100 % of the held hours are estimated: nobody saw") for note in result["notes"])
 

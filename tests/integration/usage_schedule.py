@@ -38,6 +38,7 @@ class ScheduledPod:
     start: int
     end: int | None = None
     gone: bool = False
+    waited: int = 0  # seconds without a node, before its start
     preempted: bool = False
     measured: bool = True
 
@@ -46,6 +47,12 @@ class ScheduledPod:
         """Hours of devices within the range."""
         end = RANGE if self.end is None else min(self.end, RANGE)
         return max(0, end - max(self.start, 0)) / 3600 * self.amount
+
+    @property
+    def queued(self) -> float:
+        """Hours of devices that it waited for within the range."""
+        start = min(self.start, RANGE)
+        return max(0, start - max(self.start - self.waited, 0)) / 3600 * self.amount
 
     def is_busy(self, moment: int) -> bool:
         """Busy for the first three of every five minutes."""
@@ -70,14 +77,15 @@ def _pods(number: int) -> Iterator[ScheduledPod]:
         amount,
         start,
         end,
+        waited=1500 if number % 6 == 5 else 0,
         measured=number != 39,
     )
     if number % 7 == 1:  # preempted after 37 minutes, placed again 11 minutes later
         yield replace(pod, end=start + 2220, gone=True, preempted=True)
-        yield replace(pod, start=start + 2880, name=f"job-{number}-0-bbbbb", node="node-1")
+        yield replace(pod, start=start + 2880, waited=0, name=f"job-{number}-0-bbbbb", node="node-1")
     elif number % 7 == 2:  # paused for half an hour
         yield replace(pod, end=start + 1500, gone=True)
-        yield replace(pod, start=start + 3300, name=f"job-{number}-0-bbbbb")
+        yield replace(pod, start=start + 3300, waited=0, name=f"job-{number}-0-bbbbb")
     elif number % 7 == 4:  # still running
         yield replace(pod, end=None)
     else:  # Its containers may have started again: that is no other pod.
@@ -173,6 +181,7 @@ def openmetrics(pods: Iterable[ScheduledPod], since: int = -3600, until: int = R
         pod: [each for each in moments if pod.start <= each < (until + 1 if pod.end is None else pod.end)]
         for pod in pods
     }
+    waiting = {pod: [each for each in moments if pod.start - pod.waited <= each < pod.start] for pod in pods}
 
     def samples(name: str, text: str, values: Iterable[tuple[int, float]]) -> Iterator[str]:
         for moment, value in values:
@@ -188,14 +197,16 @@ def openmetrics(pods: Iterable[ScheduledPod], since: int = -3600, until: int = R
                     f'label_runwhere_ai_priority="medium"',
                     1,
                 ),
-                "kube_pod_status_phase": (',phase="Running"', 1),
+                "kube_pod_status_phase": (',phase="{phase}"', 1),
                 "kube_pod_container_resource_requests": (
-                    f',container="main",node="{pod.node}",resource="{_sanitized(pod.resource)}",unit="integer"',
+                    f',container="main",node="{{node}}",resource="{_sanitized(pod.resource)}",unit="integer"',
                     pod.amount,
                 ),
             }
             text, value = told[name]
-            yield from samples(name, base + text, ((each, value) for each in present[pod]))
+            for moments_so, phase, node in ((waiting[pod], "Pending", ""), (present[pod], "Running", pod.node)):
+                series = base + text.format(phase=phase, node=node)
+                yield from samples(name, series, ((each, value) for each in moments_so))
     yield "# TYPE kube_node_status_allocatable gauge\n"
     for node in range(1, NODES + 1):
         text = f'node="node-{node}",resource="nvidia_com_gpu",unit="integer"'

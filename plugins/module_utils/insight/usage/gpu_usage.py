@@ -43,6 +43,7 @@ class Measured:
     """What exporters reported of a pod, in hours of its devices; None where they reported nothing."""
 
     held: float = 0.0
+    queued: float = 0.0
     known: float | None = None  # of which the utilization is known
     idle: float = 0.0
     peak_memory: float | None = None  # bytes, on any device

@@ -18,6 +18,7 @@ from .gpu_usage import Measured
 PodId = tuple[str, str]
 
 _BY_POD = (*JOB, "pod")
+_BY_NODE = ("capacity", "samples")
 _HELD = (*_BY_POD, "node", "resource")
 _DAY = 86400
 _STEPS = ((2 * _DAY, 60), (14 * _DAY, 300), (93 * _DAY, 900))  # by the length of the range, in seconds
@@ -34,14 +35,21 @@ class SeriesOrigin(NamedTuple):
     held: Mapping[str, float]  # resource -> hours
 
 
+class NodeCapacity(NamedTuple):
+    """The hours of whole devices that a node had, in the seconds for which Prometheus has samples of it."""
+
+    hours: float
+    seconds: float
+
+
 @dataclass
 class MeasuredUsage:
-    """By namespace and pod. ``step`` is the seconds of a sample, ``capacity`` the hours of whole devices there were."""
+    """By namespace and pod. ``step`` is the seconds of a sample, ``capacity`` is by node."""
 
     step: int
     pods: dict[PodId, Measured] = field(default_factory=dict)
     origins: dict[PodId, SeriesOrigin] = field(default_factory=dict)
-    capacity: float | None = None
+    capacity: dict[str, NodeCapacity] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     absence: str = ""  # what to do where jobs had accelerators, and there is no series of any
 
@@ -57,10 +65,14 @@ def read_measured(
     """Raises KubeError for a Prometheus that does not answer."""
     seconds, step = int(until - since), step_of(until - since)
     queries = usage_queries(prometheus, since, until)
+    devices = f"({queries.allocatable()})[{max(seconds - 1, 1)}s:{step}s]"
     expressions = {
         "held": queries.gpu_hours(seconds, _HELD, step=step),
-        "capacity": f"sum(sum_over_time(({queries.allocatable()})[{max(seconds - 1, 1)}s:{step}s]))*{step}/3600",
+        "capacity": f"sum by(node)(sum_over_time({devices}))*{step}/3600",
+        "samples": f"sum by(node)(count_over_time({devices}))*{step}/3600",
     }
+    if queries.source is not Source.POD_NAMES:
+        expressions["queued"] = queries.queued_hours(seconds, _BY_POD, step=step)
     if "utilization" in queries.has:
         expressions |= {
             "known": queries.measured_hours(seconds, _BY_POD, step=step),
@@ -75,14 +87,18 @@ def read_measured(
         name: _possible(name, samples, seconds / 3600, usage.notes)
         for name, samples in prometheus.query_all(expressions, until).items()
     }
-    usage.capacity = next((sample.value for sample in found["capacity"]), None)
+    covered = {sample.labels.get("node", ""): sample.value * 3600 for sample in found["samples"]}
+    for sample in found["capacity"]:
+        node = sample.labels.get("node", "")
+        usage.capacity[node] = NodeCapacity(sample.value, covered.get(node, 0.0))
     allowed = None if namespaces is None else set(namespaces)
-    parts = {name: _by_pod(samples, allowed) for name, samples in found.items() if name != "capacity"}
-    usage.origins = _origins(found["held"], allowed)
+    parts = {name: _by_pod(samples, allowed) for name, samples in found.items() if name not in _BY_NODE}
+    usage.origins = _origins([*found["held"], *found.get("queued", ())], allowed)
     for pod in {pod for part in parts.values() for pod in part}:
         held = sum(usage.origins[pod].held.values()) if pod in usage.origins else 0.0
         usage.pods[pod] = Measured(
             held,
+            parts.get("queued", {}).get(pod, 0.0),
             parts.get("known", {}).get(pod),
             parts.get("idle", {}).get(pod, 0.0),
             parts.get("memory", {}).get(pod),
@@ -104,7 +120,7 @@ def read_measured(
 
 
 # What no pod, and no cluster, has in an hour; of memory at any time. Exporters report anything, and so does a tenant's.
-_MOST = {"held": 1e3, "known": 1e3, "idle": 1e3, "energy": 1e4, "capacity": 1e7}
+_MOST = {"held": 1e3, "queued": 1e3, "known": 1e3, "idle": 1e3, "energy": 1e4, "capacity": 1e5, "samples": 1.1}
 _MOST_MEMORY = 1e15
 
 
@@ -149,12 +165,12 @@ def _origins(samples: Sequence[Sample], allowed: set[str] | None) -> dict[PodId,
     for sample in samples:
         pod = sample.labels.get("namespace", ""), sample.labels.get("pod", "")
         if all(pod) and (allowed is None or pod[0] in allowed):
-            name = sample.labels.get("resource", "")
-            held[pod][resources.get(name) or _written(name)] += sample.value
-            labels[pod] = sample.labels
+            labels.setdefault(pod, sample.labels)
+            if name := sample.labels.get("resource"):  # else it has waited
+                held[pod][resources.get(name) or _written(name)] += sample.value
     return {
-        pod: SeriesOrigin(labels[pod].get("job_name"), labels[pod].get("pool"), labels[pod].get("node"), dict(amounts))
-        for pod, amounts in held.items()
+        pod: SeriesOrigin(own.get("job_name"), own.get("pool"), own.get("node"), dict(held[pod]))
+        for pod, own in labels.items()
     }
 
 

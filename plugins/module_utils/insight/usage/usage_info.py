@@ -34,7 +34,7 @@ from ..history.run_times import usage_range
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from .gpu_usage import GROUPS, Owner, Use, usage_rows, use_of_hold, with_measurements
-from .measured_usage import MeasuredUsage, read_measured
+from .measured_usage import MeasuredUsage, NodeCapacity, read_measured
 
 JobId = tuple[str, str]
 
@@ -294,7 +294,7 @@ def only_measured(uses: Iterable[Use], measured: MeasuredUsage, seen: Seen) -> l
     found = []
     for (namespace, pod), reported in measured.pods.items():
         origin = measured.origins.get((namespace, pod))
-        if (namespace, pod) in known or not reported.held or origin is None or origin.job is None:
+        if (namespace, pod) in known or not (reported.held or reported.queued) or origin is None or origin.job is None:
             continue
         job = namespace, origin.job or ""
         last_run, live = last_runs.get(job), seen.owners.get(job)
@@ -307,6 +307,7 @@ def only_measured(uses: Iterable[Use], measured: MeasuredUsage, seen: Seen) -> l
                 (node.gpu_type if node else None)
                 or (last_run.gpu_type if last_run else None)
                 or seen.wanted_types.get(job),
+                queued=reported.queued,
                 exact=False,
                 measured=reported,
                 pod=pod,
@@ -320,17 +321,18 @@ def only_measured(uses: Iterable[Use], measured: MeasuredUsage, seen: Seen) -> l
 
 
 def _capacity(seen: Seen, since: float, until: float, measured: MeasuredUsage | None) -> float | None:
-    """The hours of whole devices that there were: by Prometheus, else of the nodes that are there now."""
-    if not seen.whole:
+    """The hours of whole devices that there were: by Prometheus for as long as it has samples of a node, and for the
+    rest of its life by the node that is there now, which knows too whether its devices are shared."""
+    reported = measured.capacity if measured is not None else {}
+    if not seen.whole or (seen.nodes is None and not reported):
         return None
-    if measured is not None and measured.capacity is not None:
-        return measured.capacity
-    if seen.nodes is None:
-        return None
-    hours = 0.0
-    for node in seen.nodes.values():
-        there_since = max(since, read_time(node.created_at).timestamp())
-        hours += max(0.0, until - there_since) / 3600 * node.gpu_total
+    nodes = seen.nodes or {}
+    hours = sum(capacity.hours for name, capacity in reported.items() if name not in nodes)
+    for node in nodes.values():
+        capacity = reported.get(node.name) or NodeCapacity(0.0, 0.0)
+        seconds = max(0.0, until - max(since, read_time(node.created_at).timestamp()))
+        if node.gpu_total:
+            hours += capacity.hours + max(0.0, seconds - capacity.seconds) / 3600 * node.gpu_total
     return hours
 
 
