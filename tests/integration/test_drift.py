@@ -124,14 +124,15 @@ def declare(world: World) -> None:
         {"kind": "quota", "quota": {"name": pools("other")}, "users": {world.other: limits}},
     )
     here: Row = {"namespace": team}
-    environment = {"env": [{"name": "A", "value": "1"}, {"name": "API_TOKEN", "value": "s3cr3t-v4lue"}]}
+    hub = {"name": "HUB", "value_from": {"configMapKeyRef": {"name": "kube-root-ca.crt", "key": "ca.crt"}}}
+    environment = {"env": [{"name": "A", "value": "1"}, {"name": "API_TOKEN", "value": "s3cr3t-v4lue"}, hub]}
     world.write(
         "jobs.yaml",
         compute("web", job=here, environment=environment, service={"replicas": 2, "port": 80}),
         compute("gone", job=here),
         compute("old", job=here),
         inference("serve", job=here, autoscaling={"min_replicas": 1, "max_replicas": 3}),
-        notebook("lab", job=here),
+        notebook("lab", job=here, resources={"pool": pools("a")}),
         training("train", job=here),
     )
 
@@ -251,6 +252,18 @@ PLANTS = {
     "annotate": on_job(
         "deployment", "web", {"metadata": {"annotations": {"note": "mine"}}}, "metadata.annotations.note", "added",
         "kubectl-annotate",
+    ),
+    "ask for other nodes": on_job(
+        "statefulset", "lab", {"spec": {"template": {"spec": {"nodeSelector": {"zone": "nowhere"}}}}},
+        "spec.template.spec.nodeSelector", "changed", "kubectl-patch",
+    ),
+    "do without a setting": on_job(
+        "deployment", "web",
+        container(env=[{"name": "HUB", "valueFrom": {"configMapKeyRef": {"key": "ca.crt", "optional": True}}}]),
+        f"{MAIN}.env[HUB].valueFrom.configMapKeyRef", "changed", "kubectl-edit",
+    ),
+    "send requests to other pods": on_job(
+        "service", "svc-web", {"spec": {"selector": {"track": "canary"}}}, "spec.selector", "changed", "kubectl-patch"
     ),
     "pause a rollout": on_job(
         "deployment", "web", {"spec": {"paused": True}}, "spec.paused", "added", "kubectl-rollout"
@@ -429,6 +442,7 @@ def test_an_annotation_of_the_cluster_names_the_user(world: World):
 def test_fields_are_taken_back_and_no_others(world: World):
     taken = (
         "scale", "set env", "edit the command", "add a variable", "add a container", "label", "foreign apply",
+        "ask for other nodes", "do without a setting", "send requests to other pods",
         "suspend a training", "unlabel a service", "edit an autoscaler", "raise a quota", "limit something else",
         "secure a namespace otherwise", "taint", "cordon", "take a node out of its pool", "move a node", "edit a pool",
         "put a node into a pool that nobody declares",

@@ -5,7 +5,8 @@ A field changes if the desired object has another value for it, or if we applied
 longer has it (the server removes it then). What others set, and what the server filled in, is ignored.
 
 The rules are those of Kubernetes' structured merge: lists of objects merge by a key where the API declares one
-(``x-kubernetes-list-map-keys``), every other list is one value.
+(``x-kubernetes-list-map-keys``). Every other list is one value, and so is an atomic map (``x-kubernetes-map-type``),
+such as nodeSelector and secretKeyRef: who changes a part of it takes all of it over.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..kube.shapes import OddObject, UnreadableObject
+from ..labels import KUEUE_QUEUE
 from ..quantity import QuantityError, parse, stored
 from .paths import (
     ABSENT,
@@ -32,7 +34,7 @@ from .paths import (
 
 def changes(desired: Mapping[str, Any], live: Mapping[str, Any], manager: str) -> tuple[Change, ...]:
     """What an apply of ``desired`` by ``manager`` would change in ``live``, in the order of the desired object."""
-    found = list(_differences(desired, live, ()))
+    found = list(_differences(desired, live, (), _taken_over(live, manager)))
     found += _dropped(owned_fields(live, manager), desired, live, ())
     return tuple(found)
 
@@ -92,7 +94,8 @@ _MERGE_KEYS = {
     "volumeMounts": ("mountPath",),
     "volumes": ("name",),
 }
-_FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # in atomic maps, by the server: fieldRef, resourceFieldRef
+# In atomic maps and lists, by the server: fieldRef, resourceFieldRef; what admission policies match
+_FILLED_IN = {"apiVersion": "v1", "divisor": "0", "scope": "*", "matchPolicy": "Equivalent"}
 
 # Maps within atomic lists (a LimitRange's ``limits``) into which the server fills nothing if we set both. Further keys
 # are from our own earlier apply; ``managedFields`` does not show that, because it has the list as one value.
@@ -121,12 +124,15 @@ def _key(keys: tuple[str, ...], item: Any) -> Key:
     return tuple((name, item.get(name, KEY_DEFAULTS.get(name))) for name in keys)
 
 
-def _differences(desired: Any, live: Any, path: Path) -> Iterator[Change]:
-    if isinstance(desired, dict) and isinstance(live, dict):
+def _differences(desired: Any, live: Any, path: Path, taken_over: frozenset[Path] = frozenset()) -> Iterator[Change]:
+    if path in taken_over and type(desired) is type(live) and isinstance(desired, (dict, list)):
+        if any(_differences(desired, live, path)) or _has_more(live, desired):
+            yield Change(path, live, desired)
+    elif isinstance(desired, dict) and isinstance(live, dict):
         for name, value in desired.items():
             live_value = live.get(name, ABSENT)
             if not (isinstance(value, str) and value == live_value):  # The common case: equal strings.
-                yield from _differences(value, live_value, (*path, name))
+                yield from _differences(value, live_value, (*path, name), taken_over)
         if path and path[-1] in _COMPLETE_MAPS:
             yield from (Change((*path, name), live[name], ABSENT) for name in live.keys() - desired.keys())
     elif isinstance(desired, list) and isinstance(live, list) and desired and _merge_keys(path[-1], desired[0]):
@@ -134,7 +140,7 @@ def _differences(desired: Any, live: Any, path: Path) -> Iterator[Change]:
         present = {_key(keys, item): item for item in live}
         for item in desired:
             key = _key(keys, item)
-            yield from _differences(item, present.get(key, ABSENT), (*path, key))
+            yield from _differences(item, present.get(key, ABSENT), (*path, key), taken_over)
     elif not _same(desired, live, path):
         yield Change(path, live, desired)
 
@@ -157,6 +163,46 @@ def _same(desired: Any, live: Any, path: Path) -> bool:
         return path[-1] in _QUANTITY_FIELDS and parse(desired) == parse(live)
     except QuantityError:
         return False
+
+
+def _taken_over(live: Mapping[str, Any], manager: str) -> frozenset[Path]:
+    """The fields that others hold as one value, and ``manager`` does not."""
+    metadata = live.get("metadata", {})
+    if live.get("kind") == "Job" and KUEUE_QUEUE in (metadata.get("labels") or {}):
+        return frozenset()  # Kueue adds node labels and tolerations of flavors to Jobs that it starts.
+    entries = [entry for entry in metadata.get("managedFields") or () if not entry.get("subresource")]
+    others = [entry for entry in entries if (entry.get("manager"), entry.get("operation")) != (manager, "Apply")]
+    if not others:
+        return frozenset()
+    whole: set[Path] = set()
+    in_parts: set[Path] = set()
+    for entry in others:
+        _add_paths(entry.get("fieldsV1"), (), whole, in_parts)
+    _add_paths(owned_fields(live, manager), (), in_parts, in_parts)
+    return frozenset(whole - in_parts)
+
+
+def _add_paths(fields: Any, path: Path, whole: set[Path], in_parts: set[Path]) -> None:
+    """Add the leaves of a ``fieldsV1`` tree to ``whole``, and what is above them to ``in_parts``."""
+    for step, below in fields.items() if _is_tree(fields) else ():
+        if step.startswith(("f:", "k:")):
+            name = step[2:] if step.startswith("f:") else tuple(key_of_entry(step).items())
+            (in_parts if below else whole).add((*path, name))
+            _add_paths(below, (*path, name), whole, in_parts)
+
+
+def _has_more(live: Any, desired: Any) -> bool:
+    """Whether a live value has keys that the desired one has not, but for what the server fills in."""
+    if isinstance(live, dict) and isinstance(desired, dict):
+        return any(
+            _has_more(value, desired[key])
+            if key in desired
+            else value not in (None, "", [], {}) and _FILLED_IN.get(key) != value
+            for key, value in live.items()
+        )
+    if isinstance(live, list) and isinstance(desired, list):
+        return any(_has_more(*pair) for pair in zip(live, desired, strict=False))
+    return False
 
 
 def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> Iterator[Change]:

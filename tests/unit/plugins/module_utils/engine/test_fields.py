@@ -16,6 +16,7 @@ def live_object(case):
     managers = [
         {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:others": {}}}},
         {"manager": "us", "operation": "Update", "fieldsV1": {"f:spec": {"f:others": {}}}},
+        {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": case.get("theirs", {})},
         {"manager": "us", "operation": "Apply", "subresource": "status", "fieldsV1": {"f:spec": {"f:others": {}}}},
         {"manager": "us", "operation": "Apply", "fieldsV1": case.get("owned", {})},
     ]
