@@ -149,7 +149,9 @@ results:
       description: Number of nodes that would take one of its pods now. At most 200 are counted.
       type: int
     preempts:
-      description: Jobs of which pods would be preempted, with V(namespace) and V(name). Others with the same priority may be preempted instead.
+      description:
+        - Jobs of which pods would be preempted, with V(namespace) and V(name). Others with the same priority may be preempted instead.
+        - A job that does not run preempts others too, if only some of its pods find room. Until the others do, these wait.
       type: list
       elements: dict
       sample: [{"namespace": "team-b", "name": "batch-7"}]
@@ -213,7 +215,7 @@ results:
               description: The value now.
               type: str
             after:
-              description: The value with which it runs.
+              description: The value with which it runs. V(none) if the field is to be left out.
               type: str
         verdict:
           description: V(now) or V(after_preemption). V(after_jobs) if nothing else helps a job that never runs.

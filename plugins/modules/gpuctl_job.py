@@ -220,6 +220,14 @@ options:
     type: bool
     default: false
     version_added: 1.1.0
+  preempt:
+    description:
+      - Whether to submit jobs that preempt others although not all of their pods find room, so that they do not run. If V(false),
+        the task fails before it writes anything, also in check mode, and names both. With O(continue_on_error), only these fail.
+      - The playbook C(submit) sets V(false), unless C(gpuctl_preempt) is V(true). It needs the requests of O(predict).
+    type: bool
+    default: true
+    version_added: 1.1.0
   force:
     description:
       - Whether to delete pods immediately, without a grace period. Applies to O(state=absent), to recreated jobs and to

@@ -533,7 +533,10 @@ def _preempting(row: Row) -> Row:
     jobs = [place_of(job) for job in row["fit"]["preempts"]]
     noun, has, starts = ("job", "has", "starts") if len(jobs) == 1 else ("jobs", "have", "start")
     which = f"which {has} a lower priority and {starts} again once there is room"
-    return {**row, "status": None, "reason": f"To run, it preempts {noun} {enumerated(jobs, 'and')}, {which}."}
+    fit, others = row["fit"], f"{noun} {enumerated(jobs, 'and')}"
+    if fit["verdict"] == "after_preemption":
+        return {**row, "status": None, "reason": f"To run, it preempts {others}, {which}."}
+    return {**row, "status": None, "reason": fit["reason"]}
 
 
 def _interest(row: Row) -> tuple[bool, bool, int]:

@@ -21,9 +21,9 @@ from fit.compare import Tally, compare
 from fit.observed import Stage
 from kubesim import Cluster
 
-from .ansible import Ansible
+from .ansible import Ansible, Run
 from .api import Api, eventually
-from .manifests import notebook, training
+from .manifests import inference, notebook, training
 
 SEEDS = (1, 2)
 MANY_SEEDS = range(100, 120)
@@ -159,6 +159,76 @@ def test_check_mode_tells_each_reason_once(here: Ansible, api: Api, fields: dict
     assert reason in " ".join(run.output.split()), run.output
     assert "[WARNING]: job t" not in run.output
     assert "[WARNING]: job t" in here.job(definition=definition, check=True).screen, "the module by itself warns of it"
+
+
+def test_submit_asks_before_it_preempts_others_in_vain(here: Ansible, api: Api):
+    """Two of nine pods preempt others; for the ninth there is no room, ever."""
+    full = training("full", job={"priority": "high"}, resources={"gpu": 8, "node_count": 6})
+    low = [training(name, job={"priority": "low"}, resources={"gpu": 8}) for name in ("a", "b")]
+    assert not here.job(definition=[full, *low]).failed
+    eventually(lambda: len([pod for pod in api.list("pod", "default") if pod["spec"].get("nodeName")]) == 8)
+    wanted = training("urgent", job={"priority": "high"}, resources={"gpu": 8, "node_count": 9})
+    asked = "Once submitted, it preempts jobs default/a, default/b."
+    row = here.module("gpuctl_fit_info", definition=wanted).result["results"][0]
+    assert (row["verdict"], [one["name"] for one in row["preempts"]]) == ("never", ["a", "b"])
+    assert row["reason"].endswith(asked)
+
+    def submit(*arguments: str, **given: Any) -> Run:
+        variables = json.dumps({"gpuctl_definition": wanted, **given})
+        return here.run("ansible-playbook", "runwhere.gpuctl.submit", "-e", variables, *arguments)
+
+    for arguments in ([], ["--check"]):
+        refused = submit(*arguments)
+        text = " ".join(refused.output.split())
+        assert refused.status != 0, text
+        assert f"{asked} Use -e gpuctl_preempt=true to submit it all the same." in text
+    assert api.get("job", "urgent", "default") is None
+    assert len(placed(api, "a")) == len(placed(api, "b")) == 1
+    done = submit(gpuctl_preempt=True)
+    assert done.status == 0, done.output
+    assert asked in " ".join(done.output.split()), done.output
+    eventually(lambda: len(placed(api, "urgent")) == 2)
+    assert placed(api, "a") == placed(api, "b") == []
+
+
+COUNTED = {
+    "count/jobs.batch": training("t", resources={"gpu": 1}),
+    "configmaps": training("t", distributed={"backend": "deepspeed", "deepspeed": "zero3"}),
+    "count/statefulsets.apps": notebook("n"),
+    "count/deployments.apps": inference("i"),
+    "services": inference("i"),
+    "services.nodeports": inference("i", service={"port": 80, "type": "NodePort"}),
+    "count/horizontalpodautoscalers.autoscaling": inference("i", autoscaling={"min_replicas": 1, "max_replicas": 2}),
+    "count/pods": notebook("n"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_quotas_on_counts(here: Ansible, api: Api, name: str):
+    """What is said not to be let in is refused, and with the change that is named it runs."""
+    api.create("namespace", {"metadata": {"name": "team"}})
+    used = 1 if name == "configmaps" else 0  # kube-root-ca.crt
+    api.create("resourcequota", {"metadata": {"name": "counts"}, "spec": {"hard": {name: str(used)}}}, "team")
+    status = {"hard": {name: str(used)}, "used": {name: str(used)}}
+    eventually(lambda: api.get("resourcequota", "counts", "team").get("status") == status)
+    given = {"definition": COUNTED[name], "namespace": "team"}
+    row = here.module("gpuctl_fit_info", **given).result["results"][0]
+    assert [one["resource"] for one in row["quotas"]] == [name]
+    assert row["verdict"] == ("after_quota" if used else "never")
+    count = f"Quota counts has too few {name.removeprefix('count/')}: it needs 1, {used} of {used} are used"
+    assert row["reason"].startswith(count)
+    assert row["hint"] == f"With limit {name} of quota counts {used + 1} instead of {used}, it runs now."
+    assert here.job(**given).failed == (name != "count/pods")  # which its controller makes
+    here.job(state="absent", name=COUNTED[name]["job"]["name"], namespace="team")
+    api.patch("resourcequota", "counts", {"spec": {"hard": {name: str(used + 2)}}}, "team")  # one for the record
+    eventually(lambda: api.get("resourcequota", "counts", "team")["status"]["hard"] == {name: str(used + 2)})
+    assert here.module("gpuctl_fit_info", **given).result["results"][0]["verdict"] == "now"
+    assert not here.job(**given).failed
+
+
+def test_a_namespace_that_is_missing(here: Ansible):
+    row = here.module("gpuctl_fit_info", definition=notebook("n"), namespace="nowhere").result["results"][0]
+    assert (row["verdict"], row["reason"]) == ("never", "The server refuses it: namespace nowhere does not exist.")
 
 
 def placed(api: Api, job: str) -> list[Any]:

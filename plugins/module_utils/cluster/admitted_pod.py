@@ -6,13 +6,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from ..kube.resources import Object
 from ..quantity import parse
 from .label_selectors import selects
 from .pod_facts import HostPort, claim_names, host_ports, requests_of_pod, required_terms
-from .pod_requests import Amounts
+from .pod_requests import Amounts, amount_of
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _SECONDS = 300  # plugin/pkg/admission/defaulttolerationseconds
@@ -82,7 +83,6 @@ def admitted(template: Object, namespace: str, job: str, admission: Admission) -
         )
     for limits in admission.limit_ranges or ():
         _apply_limit_range(spec, limits)
-    undecided += (text for limits in admission.limit_ranges or () for text in _undecided_bounds(limits))
     refusals += (text for limits in admission.limit_ranges or () for text in _out_of_range(spec, limits))
     undecided += _add_overhead(spec, admission.runtime_classes)
     priority, preempts, unknown = _priority(spec, admission.priority_classes)
@@ -140,37 +140,52 @@ def _apply_limit_range(spec: Object, limits: Object) -> None:
             }
 
 
-def _undecided_bounds(limits: Object) -> Iterator[str]:
-    for item in (limits.get("spec") or {}).get("limits") or ():
-        of_pods = item.get("type") == "Pod" and (item.get("min") or item.get("max"))
-        if of_pods or (item.get("type") in ("Pod", "Container") and item.get("maxLimitRequestRatio")):
-            name = limits["metadata"]["name"]
-            yield f"LimitRange {name} has bounds for whole pods or for ratios, which are not judged"
-
-
 def _out_of_range(spec: Object, limits: Object) -> Iterator[str]:
-    """What a LimitRange refuses: requests and limits of containers below its minimum or above its maximum."""
-    name = limits["metadata"]["name"]
+    """What a LimitRange refuses of containers, and of the pod as a whole (``PodValidateLimitFunc``)."""
+    name = f"LimitRange {limits['metadata']['name']}"
     for item in (limits.get("spec") or {}).get("limits") or ():
-        if item.get("type") != "Container":
-            continue
-        for container in _all_containers(spec):
-            resources = container.get("resources") or {}
-            requests, most = resources.get("requests") or {}, resources.get("limits") or {}
+        for requests, most, each in _bounded(spec, item.get("type")):
             for resource in (item.get("default") or {}).keys() & requests.keys() & most.keys():
-                if parse(requests[resource]).value > parse(most[resource]).value:
+                if requests[resource] > most[resource]:
                     yield (
-                        f"LimitRange {name} limits {resource} of a container that names no limit to {most[resource]}, "
-                        f"below its request of {requests[resource]}"
+                        f"{name} limits {resource} of a container that names no limit to {item['default'][resource]}, "
+                        f"below its request"
                     )
             for resource, bound in (item.get("min") or {}).items():
-                asked = requests.get(resource)
-                if asked is None or parse(asked).value < parse(bound).value:
-                    yield f"LimitRange {name} asks for at least {bound} of {resource} in each container"
+                if requests.get(resource, -1) < amount_of(resource, bound):
+                    yield f"{name} asks for at least {bound} of {resource} in {each}"
             for resource, bound in (item.get("max") or {}).items():
-                asked = most.get(resource)
-                if asked is None or parse(asked).value > parse(bound).value:
-                    yield f"LimitRange {name} allows at most {bound} of {resource} in each container"
+                if resource not in most or most[resource] > amount_of(resource, bound):
+                    yield f"{name} allows at most {bound} of {resource} in {each}"
+            for resource, bound in (item.get("maxLimitRequestRatio") or {}).items():
+                asked, limit = requests.get(resource), most.get(resource)
+                if not asked or not limit or Fraction(limit, asked) > parse(bound).value:
+                    yield f"{name} allows a limit of {resource} of at most {bound} times the request in {each}"
+
+
+def _bounded(spec: Object, kind: str | None) -> Iterator[tuple[Amounts, Amounts, str]]:
+    """The requests and the limits that the bounds of a LimitRange are about."""
+    if kind == "Container":
+        for container in _all_containers(spec):
+            resources = container.get("resources") or {}
+            requests, limits = (
+                {name: amount_of(name, amount) for name, amount in (resources.get(part) or {}).items()}
+                for part in ("requests", "limits")
+            )
+            yield requests, limits, "each container"
+    elif kind == "Pod":
+        plain = {name: value for name, value in spec.items() if name != "overhead"}
+        yield requests_of_pod({"spec": plain}), requests_of_pod({"spec": limits_as_requests(plain)}), "each pod"
+
+
+def limits_as_requests(spec: Object) -> dict[str, Any]:
+    """The pod's spec with its limits in place of its requests, whose arithmetic is the same."""
+
+    def limited(one: Object) -> Object:
+        return {**one, "resources": {"requests": (one.get("resources") or {}).get("limits") or {}}}
+
+    lists = {name: [limited(one) for one in spec.get(name) or ()] for name in ("containers", "initContainers")}
+    return {**limited(spec), **lists}
 
 
 def _add_overhead(spec: dict[str, Any], classes: Mapping[str, Object] | None) -> Iterator[str]:

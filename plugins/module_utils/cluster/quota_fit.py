@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ..kube.resources import Object
+from ..kube.resources import BY_KIND, Object
+from ..labels import KUEUE_QUEUE, VOLCANO_SCHEDULER
 from ..quantity import parse, uniform
-from .admitted_pod import Admission, WantedPod, admitted
+from .admitted_pod import Admission, WantedPod, admitted, limits_as_requests
 from .pending_reason import PendingReason
 from .pod_facts import PODS, PlacedPod, required_terms
 from .pod_requests import pod_requests
@@ -25,6 +26,9 @@ Charges = dict[str, Fraction]
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _MUST_NAME = {"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
 _BYTES = ("memory", "ephemeral-storage", "storage")
+COUNTED = ("configmaps", "services")  # of what jobs make, as quotas name it beside count/configmaps
+# What controllers make of an object before there are pods.
+_MADE = {"Deployment": "count/replicasets.apps", "StatefulSet": "count/controllerrevisions.apps"}
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,11 @@ class QuotaState:
 
     def concerns(self, pod: WantedPod) -> bool:
         return all(_in_scope(scope, pod) for scope in self.scopes)
+
+    @property
+    def counts_objects(self) -> bool:
+        """Only pods have scopes: a quota with one counts no other objects (``generic.MatchesNoScopeFunc``)."""
+        return not self.scopes
 
     def unnamed(self, pod: WantedPod) -> list[str]:
         """What the quota is about and a container does not name, so that the server refuses the pod. It is enough if
@@ -157,6 +166,39 @@ def charges_of(pod: WantedPod, claims: Iterable[Object] = ()) -> Charges:
     return found
 
 
+def charges_of_objects(objects: Iterable[Object], live: Iterable[Object]) -> Charges:
+    """What the objects of a job use of quotas on counts, beyond those of it that are ``live``."""
+    former = {(obj["kind"], obj["metadata"]["name"]): _of_object(obj) for obj in live}
+    found: Charges = {}
+    for obj in objects:
+        before = former.get((obj["kind"], obj["metadata"]["name"]), {})
+        for name, amount in _of_object(obj).items():
+            _add(found, name, max(0, int(amount - before.get(name, 0))))
+    return {name: amount for name, amount in found.items() if amount}
+
+
+def _of_object(obj: Object) -> Charges:
+    """One of its kind (``count/jobs.batch``, ``configmaps``), and the ports of a Service (``serviceEvaluator``)."""
+    kind, spec = BY_KIND[obj["kind"]], obj.get("spec") or {}
+    group = kind.api_version.rpartition("/")[0]
+    found = {f"count/{kind.plural}{group and '.'}{group}": Fraction(1)}
+    if not group:
+        found[kind.plural] = Fraction(1)
+    if obj["kind"] in _MADE:
+        found[_MADE[obj["kind"]]] = Fraction(1)
+    if KUEUE_QUEUE in (obj["metadata"].get("labels") or {}) and obj["kind"] == "Job":
+        found["count/workloads.kueue.x-k8s.io"] = Fraction(1)
+    if ((spec.get("template") or {}).get("spec") or {}).get("schedulerName") == VOLCANO_SCHEDULER:
+        found["count/podgroups.scheduling.volcano.sh"] = Fraction(1)
+    if obj["kind"] == "Service":
+        type_, ports = spec.get("type"), spec.get("ports") or ()
+        if type_ == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+            ports = [port for port in ports if port.get("nodePort")]
+        found["services.loadbalancers"] = Fraction(type_ == "LoadBalancer")
+        found["services.nodeports"] = Fraction(len(ports) if type_ in ("NodePort", "LoadBalancer") else 0)
+    return found
+
+
 def charges_of_placed(pod: PlacedPod) -> Charges:
     """The same of a pod that exists, without its limits."""
     counted = {PODS: Fraction(1), "count/pods": Fraction(1)}
@@ -181,15 +223,8 @@ def _add(charges: Charges, name: str, amount: int) -> None:
 
 
 def _limits(pod: WantedPod) -> Mapping[str, Fraction]:
-    """The sum of its limits, by the arithmetic of requests."""
-
-    def limited(container: Object) -> Object:
-        resources = container.get("resources") or {}
-        return {**container, "resources": {"requests": resources.get("limits") or {}}}
-
-    spec = {key: value for key, value in pod.spec.items() if key not in ("resources", "overhead")}
-    for key in ("containers", "initContainers"):
-        spec[key] = [limited(container) for container in pod.spec.get(key) or ()]
+    """The sum of its limits."""
+    spec = limits_as_requests({key: value for key, value in pod.spec.items() if key not in ("resources", "overhead")})
     return {name: _value(name, amount) for name, amount in pod_requests({"spec": spec}, _COMPUTE).items() if amount}
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..cluster.read_jobs import JobId
 from ..engine.apply import ApplyResult
+from ..engine.dry_run import Blocker
 from ..engine.plan import Plan
 from ..kube.errors import KubeError
 from ..task import Task
@@ -39,8 +40,9 @@ class Adviser:
 
     unknown = "what predictions say of the jobs is not known"
 
-    def before(self, plans: Sequence[Plan]) -> None:
-        """Look at plans before they are applied; called again for those that are planned again."""
+    def before(self, plans: Sequence[Plan]) -> list[Blocker]:
+        """Look at plans before they are applied; called again for those that are planned again. What blocks some."""
+        return []
 
     def fits(self, results: Sequence[ApplyResult]) -> Fits:
         """For the field ``fit`` of each result."""
@@ -56,9 +58,11 @@ class Advisers:
     def __init__(self, advised: Advised) -> None:
         self._advised = advised
 
-    def before(self, plans: Sequence[Plan]) -> None:
+    def before(self, plans: Sequence[Plan]) -> list[Blocker]:
+        found: list[Blocker] = []
         if any(plan.changed for plan in plans):
-            self._ask(lambda adviser: adviser.before(plans))
+            self._ask(lambda adviser: found.extend(adviser.before(plans)))
+        return found
 
     def fits(self, results: Sequence[ApplyResult]) -> Fits:
         found: dict[JobId, Mapping[str, Any]] = {}

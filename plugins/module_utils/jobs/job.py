@@ -18,7 +18,7 @@ from ..cluster.read_nodes import node_address
 from ..cluster.status import STUCK, status_of
 from ..engine.apply import ApplyResult, Executor
 from ..engine.changes import action_summary, diffs_of
-from ..engine.dry_run import PlansRejected
+from ..engine.dry_run import PlansRejected, block_plans
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan, describe
 from ..engine.results import full_reason, result_of
 from ..kube.errors import ConcurrentChange, KubeError
@@ -202,7 +202,7 @@ def apply_plans(
 
     def apply(plans: list[Plan], *, keep_going: bool) -> list[ApplyResult | None]:
         if advisers:
-            advisers.before(plans)
+            plans = block_plans(plans, advisers.before(plans), keep_going)
         if not executor.check_mode:
             record.before(plans)
         announcing = replace(executor, before_replacing=lambda plan: record.ledger.before_replacing(plan, plans))

@@ -33,6 +33,7 @@ class JobOptions(ConcurrencyOptions, NamespaceOptions):
     strict: bool = option("bool", default=False)
     refuse_mistakes: bool = option("bool", default=False)
     predict: bool = option("bool", default=False)
+    preempt: bool = option("bool", default=True)
     force: bool = option("bool", default=False)
     takeover: bool = option("bool", default=False)
     force_conflicts: bool = option("bool", default=False)

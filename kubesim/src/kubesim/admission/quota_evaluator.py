@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What an object uses of a quota, and which quotas it counts for: one arithmetic for admission and the controller.
 
-Sources: pkg/quota/v1/evaluator/core/pods.go,
+Sources: pkg/quota/v1/evaluator/core/{pods,services}.go,
 staging/src/k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go.
 """
 
@@ -32,6 +32,7 @@ _ALIASES = {
     "Secret": "secrets",
     "Service": "services",
 }
+_SERVICE_NAMES = ("services.nodeports", "services.loadbalancers")
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _POD_NAMES = {"count/pods", "pods", *_COMPUTE, *(f"{p}.{name}" for p in ("requests", "limits") for name in _COMPUTE)}
 _DEVICES_SUFFIX = ".deviceclass.resource.k8s.io/devices"
@@ -49,6 +50,8 @@ def usage(kind: str, obj: Object, now: datetime | None = None, registry: Any = N
         used[alias] = ONE
     if kind == "Pod":
         used |= _pod_usage(obj, now)
+    elif kind == "Service":
+        used |= _service_usage(obj["spec"])
     elif kind == "ResourceClaim":
         used |= _device_usage(obj, registry)
     return used
@@ -60,7 +63,8 @@ def matching_resources(kind: str, names: Iterable[str], registry: Any = None) ->
         return _device_names(names, registry)
     if kind == "Pod":
         return {name for name in names if name in _POD_NAMES or _is_pod_resource(name)}
-    return {name for name in names if name in (_count_name(kind), _ALIASES.get(kind))}
+    more = _SERVICE_NAMES if kind == "Service" else ()
+    return {name for name in names if name in (_count_name(kind), _ALIASES.get(kind), *more)}
 
 
 def matches(quota: Object, kind: str, obj: Object, registry: Any = None) -> bool:
@@ -113,6 +117,15 @@ def _pod_usage(pod: Object, now: datetime | None) -> Amounts:
         elif may_be_devices(name):
             used[REQUESTS + name] = amount
     return used
+
+
+def _service_usage(spec: Object) -> Amounts:
+    ports, balanced = spec.get("ports") or [], spec.get("type") == "LoadBalancer"
+    if balanced and spec.get("allocateLoadBalancerNodePorts") is False:
+        ports = [port for port in ports if port.get("nodePort")]
+    elif not balanced and spec.get("type") != "NodePort":
+        ports = []
+    return dict(zip(_SERVICE_NAMES, (Quantity.of(len(ports)), Quantity.of(int(balanced))), strict=True))
 
 
 def _is_charged(pod: Object, now: datetime | None) -> bool:

@@ -47,14 +47,16 @@ _CONDITIONS = "node.kubernetes.io/"
 
 @dataclass(frozen=True)
 class FitJob:
-    """A job that is judged. ``replaces``: its own pods that go before it starts. ``undecided``: further things that
-    cannot be judged, such as a queue that admits it."""
+    """A job that is judged. ``charges`` are what each pod uses of quotas, ``made`` what its objects do. ``replaces``:
+    its own pods that go before it starts. ``undecided``: further things that cannot be judged, such as a queue that
+    admits it."""
 
     namespace: str
     name: str
     pod: WantedPod
     number: int
     charges: Charges = field(default_factory=dict)
+    made: Charges = field(default_factory=dict)
     replaces: tuple[PlacedPod, ...] = ()
     undecided: tuple[str, ...] = ()
 
@@ -66,7 +68,7 @@ class FitJob:
         own = (*containers, "hostname", "subdomain")
         spec = {key: value for key, value in pod.spec.items() if key not in own}
         spec["resources"] = [one.get("resources") for key in containers for one in pod.spec.get(key) or ()]
-        charges = {name: str(amount) for name, amount in self.charges.items()}
+        charges = [{name: str(amount) for name, amount in one.items()} for one in (self.charges, self.made)]
         texts = [*pod.undecided, *self.undecided], pod.refusals
         amounts = pod.requests, charges, pod.priority, self.number
         return json.dumps([self.namespace, spec, amounts, pod.ports, texts], sort_keys=True)
@@ -76,7 +78,7 @@ class FitJob:
 class FitChange:
     """Other values of fields of the manifest, with those before, and what would come of them."""
 
-    fields: tuple[tuple[str, str, str], ...]  # field, before, after
+    fields: tuple[tuple[str, str, str | None], ...]  # field, before, after; None if it is left out
     verdict: str = NOW
 
     @property
@@ -89,10 +91,10 @@ class Fit:
     """The answer for one job.
 
     ``nodes`` are those that take its pods, as far as they find some, ``possible`` the number of nodes that would take
-    one now. ``evicted`` are the jobs that are preempted, ``after`` those that have to end first. ``refusals`` say why
-    how many nodes do not take the next pod. ``lacks`` is what quotas lack, and ``fits_nowhere`` that with enough of
-    that, no node would take its pods. ``places`` are those of the topology where its first pod may go, and for how many
-    there is room from there.
+    one now. ``evicted`` are the jobs that are preempted, also where that is not enough for all of its pods, ``after``
+    those that have to end first. ``refusals`` say why how many nodes do not take the next pod. ``lacks`` is what quotas
+    lack, and ``fits_nowhere`` that with enough of that, no node would take its pods. ``places`` are those of the
+    topology where its first pod may go, and for how many there is room from there.
     """
 
     job: FitJob
@@ -103,6 +105,7 @@ class Fit:
     after: tuple[JobName, ...] = ()
     lacks: tuple[QuotaLack, ...] = ()
     fits_nowhere: bool = False
+    with_quota: str = ""  # the verdict if the quotas let it in
     refused: tuple[str, ...] = ()
     refusals: Mapping[str, int] = field(default_factory=dict)
     away: tuple[str, ...] = ()  # nodes that do not accept pods at the moment, and would help
@@ -286,14 +289,18 @@ class _Trial:
     def _answer(self, job: FitJob, variants: Variants | None) -> Fit:
         undecided = self._undecided(job)
         states = [one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(job.pod)]
-        lacks = [lack for state in states for lack in state.lacks(job.charges, job.number)]
+        counting = [one for one in self._cluster.quotas.get(job.namespace, ()) if one.counts_objects]
+        lacks = [lack for state in counting for lack in state.lacks(job.made, 1)]
+        is_made = not lacks
+        lacks += (lack for state in states for lack in state.lacks(job.charges, job.number))
         refused = list(job.pod.refusals)
         refused += [
             f"quota {one.name} requires {name} in each container" for one in states for name in one.unnamed(job.pod)
         ]
-        let_in = 0 if refused else min([job.number, *(one.most(job.charges, job.number) for one in states)])
-        for state in states:
-            state.charge(job.charges, let_in)
+        let_in = (
+            0 if refused or not is_made else min([job.number, *(one.most(job.charges, job.number) for one in states)])
+        )
+        self._charge(job, let_in, is_made=is_made)
         possible = 0 if self._seed else self._possible(job)
         if job.pod.near:
             attempts = self._explore(job, let_in)
@@ -312,6 +319,7 @@ class _Trial:
                 fit = self._on_nodes(fit, job, chosen)
             ever = any(lack.ever for lack in lacks) or fit.verdict == NEVER
             fit = replace(fit, verdict=NEVER if ever else AFTER_QUOTA, lacks=tuple(lacks))
+            fit = replace(fit, with_quota=self._with_quota(job, chosen))
             if not ever:
                 after = (*self._needed_for_quotas(job, states, lacks), *fit.after)
                 fit = replace(fit, after=tuple(dict.fromkeys(after)))
@@ -319,16 +327,14 @@ class _Trial:
             otherwise = "" if fit.verdict == UNKNOWN else fit.verdict
             fit = replace(fit, verdict=UNKNOWN, otherwise=otherwise, undecided=tuple(undecided))
         if variants and (fit.depends_on_place or fit.verdict not in (NOW, UNKNOWN)):
-            for state in states:
-                state.charge(job.charges, -let_in)
+            self._charge(job, -let_in, is_made=is_made, sign=-1)
             better = (NOW,) if fit.verdict == AFTER_PREEMPTION else (NOW, AFTER_PREEMPTION)
             with chosen.undone():
                 changes = tuple(self._changes(job, variants, better))
                 if not changes and fit.verdict == NEVER and not refused:
                     changes = tuple(self._later_change(job, variants))
             fit = replace(fit, changes=changes)
-            for state in states:
-                state.charge(job.charges, let_in)
+            self._charge(job, let_in, is_made=is_made)
         return fit
 
     def _on_nodes(self, fit: Fit, job: FitJob, chosen: _Attempt) -> Fit:
@@ -341,6 +347,22 @@ class _Trial:
             with self._world.rules_of(job.pod) as rules:
                 refusals = dict(self._refusals(job.pod, rules).most_common())
         return replace(fit, verdict=NEVER, fits_nowhere=True, refusals=refusals)
+
+    def _charge(self, job: FitJob, number: int, *, is_made: bool, sign: int = 1) -> None:
+        """Charge the quotas with so many pods of the job, and with its objects."""
+        for state in self._cluster.quotas.get(job.namespace, ()):
+            if state.concerns(job.pod):
+                state.charge(job.charges, number)
+            if state.counts_objects and is_made:
+                state.charge(job.made, sign)
+
+    def _with_quota(self, job: FitJob, chosen: _Attempt) -> str:
+        """The verdict if its quotas let all of it in; "" if it does not run then either."""
+        if self._seed:
+            return ""
+        with chosen.undone():
+            kinds = {attempt.kind(job.number) for attempt in self._explore(job, job.number)}
+        return kinds.pop() if len(kinds) == 1 and kinds <= {NOW, AFTER_PREEMPTION} else ""
 
     def _needed_for_quotas(
         self, job: FitJob, states: Sequence[QuotaState], lacks: Sequence[QuotaLack]
@@ -523,7 +545,7 @@ class _Trial:
             return replace(fit, verdict=UNKNOWN, depends_on_place=True)
         if self._seed:
             return replace(fit, verdict=STUCK)
-        fit, key = replace(fit, evicted=()), (job.likeness, self._moves)
+        key = job.likeness, self._moves
         if key in self._waits and self._is_like_others(job):  # What is left of quotas does not matter here.
             known = self._waits[key]
             return replace(fit, verdict=known.verdict, away=known.away, after=known.after, undecided=known.undecided)
@@ -593,8 +615,8 @@ class _Trial:
         groups: dict[JobName, list[PlacedPod]] = {}
         suitable, _refused = self._world.suitable(job.pod)
         near = {state.name for state in suitable}
-        for pod in self._world.pods():
-            if pod.owner not in _ENDLESS and (pod.node in near or pod.keeps_off):
+        for pod in (*self._world.pods(), *self._world.nominated()):
+            if pod.owner not in _ENDLESS and ((pod.node or pod.nominated) in near or pod.keeps_off):
                 groups.setdefault(pod.job, []).append(pod)
         return groups
 
@@ -637,8 +659,11 @@ class _Trial:
         for change, other in variants(job):
             if other.pod.refusals or self._undecided(other):
                 continue
-            quotas = (one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(other.pod))
-            if all(one.most(other.charges, other.number) >= other.number for one in quotas):
+            quotas = self._cluster.quotas.get(job.namespace, ())
+            pods = all(
+                one.most(other.charges, other.number) >= other.number for one in quotas if one.concerns(other.pod)
+            )
+            if pods and all(one.most(other.made, 1) for one in quotas if one.counts_objects):
                 yield change, other
 
 
@@ -667,7 +692,7 @@ class _Rooms:
         self._nodes = {name: state for name, state in nodes.items() if all(key in state.node.labels for key in keys)}
         self._places = {name: tuple(state.node.labels[key] for key in keys) for name, state in self._nodes.items()}
         self._gone = {
-            name: [pod for pod in state.pods.values() if empty and pod.owner not in _ENDLESS]
+            name: [pod for pod in (*state.pods.values(), *state.nominated) if empty and pod.owner not in _ENDLESS]
             for name, state in self._nodes.items()
         }
         self._room = dict.fromkeys(self._nodes, 0)
@@ -676,16 +701,16 @@ class _Rooms:
 
     def end(self, pods: Iterable[PlacedPod]) -> None:
         for pod in (own := self._among(pods)):
-            self._gone[str(pod.node)].append(pod)
-        self._count({str(pod.node) for pod in own})
+            self._gone[_node_of(pod)].append(pod)
+        self._count({_node_of(pod) for pod in own})
 
     def start_again(self, pods: Iterable[PlacedPod]) -> None:
         for pod in (own := self._among(pods)):
-            self._gone[str(pod.node)].remove(pod)
-        self._count({str(pod.node) for pod in own})
+            self._gone[_node_of(pod)].remove(pod)
+        self._count({_node_of(pod) for pod in own})
 
     def _among(self, pods: Iterable[PlacedPod]) -> list[PlacedPod]:
-        return [pod for pod in pods if pod.node in self._nodes]
+        return [pod for pod in pods if _node_of(pod) in self._nodes]
 
     def _count(self, names: Iterable[str]) -> None:
         for name in names:
@@ -700,7 +725,7 @@ class _Rooms:
         if len(self._sums) > 1:
             found: dict[tuple[str, ...], list[JobName]] = {}
             for name in ordered:
-                for place in {self._places[str(pod.node)] for pod in self._among(groups[name])}:
+                for place in {self._places[_node_of(pod)] for pod in self._among(groups[name])}:
                     found.setdefault(place, []).append(name)
             yield from found.values()
 
@@ -746,15 +771,22 @@ def _without_others(
 
 
 def _room(pod: WantedPod, state: NodeState, gone: Sequence[PlacedPod] = ()) -> int:
-    """How many copies a node has room for, once some of its pods are gone."""
+    """How many copies a node has room for, once some of its pods, and of those that are to come there, are gone."""
     free = {name: state.free.get(name, 0) for name in pod.requests}
-    waiting = [one for one in state.nominated if one.priority >= pod.priority]
-    for others, sign in ((waiting, -1), (gone, 1)):
+    ended = {one.uid for one in gone} if state.nominated else ()
+    waiting = [one for one in state.nominated if one.priority >= pod.priority and one.uid not in ended]
+    left = [one for one in gone if one.node]
+    for others, sign in ((waiting, -1), (left, 1)):
         for other in others:
             for name in free:
                 free[name] += sign * other.requests.get(name, 0)
-    places = max(0, state.node.room.get(PODS, 0) - len(state.pods) - len(waiting) + len(gone))
+    places = max(0, state.node.room.get(PODS, 0) - len(state.pods) - len(waiting) + len(left))
     return min(places, _copies(pod, free)) if pod.requests else places
+
+
+def _node_of(pod: PlacedPod) -> str:
+    """Where it is, or is to come."""
+    return str(pod.node or pod.nominated)
 
 
 def _copies(pod: WantedPod, free: Mapping[str, int]) -> int:

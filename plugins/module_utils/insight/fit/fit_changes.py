@@ -27,7 +27,8 @@ def changed_jobs(
     for fields, update in _changes(job, nodes):
         try:
             other = SelectedJob(job.namespace, job.name, job.kind, model=cast("Any", _updated(job.model, update)))
-            yield FitChange(tuple((field, str(old), str(new)) for field, old, new in fields)), other.built(declared)
+            texts = ((field, str(old), None if new is None else str(new)) for field, old, new in fields)
+            yield FitChange(tuple(texts)), other.built(declared)
         except UnfitHardware:
             continue  # The pool cannot have that.
 
@@ -56,7 +57,7 @@ def _changes(job: SelectedJob, nodes: Sequence[Node]) -> Iterator[_Row]:
     if resources.interconnect == "nvlink-domain":
         yield _row("resources.interconnect", "nvlink-domain", "none", "resources", interconnect="none")
     if resources.gpu_type:
-        yield _row("resources.gpu-type", resources.gpu_type, "any", "resources", gpu_type=None)
+        yield _row("resources.gpu-type", resources.gpu_type, None, "resources", gpu_type=None)
     yield from _pools(resources, nodes)
     yield from _less_of(resources, nodes)
     if number > 1 or job.kind == "training":

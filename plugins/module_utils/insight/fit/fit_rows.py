@@ -10,6 +10,8 @@ from typing import Any
 
 from ...accelerators.catalog import whole_devices
 from ...cluster.nodes import Node
+from ...cluster.pod_facts import PODS
+from ...cluster.quota_fit import COUNTED
 from ...cluster.read_jobs import JobId
 from ...cluster.reason import missing_claim
 from ...cluster.shortage import Shortage, place_of, shortage_of
@@ -57,13 +59,13 @@ def fit_row(
         "namespace": job.namespace,
         "kind": kind,
         "verdict": fit.verdict,
-        "reason": _reason(fit, nodes, ends, now, endless),
+        "reason": f"{_reason(fit, nodes, ends, now, endless)}{_in_vain(fit)}",
         "hint": _hint(fit, changes, nodes),
         "pods_wanted": job.number,
         "gpu": whole_devices(job.pod.requests),
         "nodes": [{"node": node, "pods": number} for node, number in sorted(Counter(fit.nodes).items())],
         "possible_nodes": fit.possible,
-        "preempts": [_name(name) for name in fit.evicted] if fit.verdict == AFTER_PREEMPTION else [],
+        "preempts": [_name(name) for name in fit.evicted],
         "after": [_end_row(name, ends.get(name)) for name in fit.after],
         "runs_at": time_as_text(runs_at) if runs_at else None,
         "quotas": [lack.row for lack in fit.lacks],
@@ -78,7 +80,12 @@ def with_refusals(row: dict[str, Any], refusals: Sequence[str]) -> dict[str, Any
     if not refusals:
         return {**row, "forbidden": []}
     reason = f"The server refuses it: {' '.join(refusals)}"
-    return {**row, "verdict": NEVER, "reason": reason, "hint": None, "forbidden": list(refusals)}
+    return {**row, "verdict": NEVER, "reason": reason, "hint": None, "preempts": [], "forbidden": list(refusals)}
+
+
+def preempts_in_vain(row: Mapping[str, Any]) -> bool:
+    """Whether a job preempts others, and does not run for all that."""
+    return bool(row["preempts"]) and row["verdict"] not in (AFTER_PREEMPTION, UNKNOWN)
 
 
 def fit_summary(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -125,7 +132,7 @@ def _reason(
     if fit.verdict == UNKNOWN:
         return _why_unknown(fit)
     if fit.refused:
-        return f"The server refuses its pods: {enumerated(list(fit.refused), 'and')}."
+        return f"The server refuses it: {enumerated(list(fit.refused), 'and')}."
     if fit.lacks:
         lacking = " ".join(_lack(lack.row) for lack in fit.lacks)
         if fit.fits_nowhere:
@@ -138,6 +145,13 @@ def _reason(
         names = abridged(list(fit.away), _NAMED)
         return f"{why} It runs once these accept pods again: {names}."
     return why
+
+
+def _in_vain(fit: Fit) -> str:
+    """Some of its pods may preempt others although not all find room; then these wait for the rest."""
+    if fit.verdict in (NOW, AFTER_PREEMPTION) or not fit.evicted:
+        return ""
+    return f" {'It may preempt' if fit.verdict == UNKNOWN else 'Once submitted, it preempts'} {_jobs(fit.evicted)}."
 
 
 def _where(fit: Fit) -> str:
@@ -179,8 +193,9 @@ def _when(end: JobEnd, now: datetime) -> str:
 
 def _lack(row: Mapping[str, str]) -> str:
     resource = row["resource"].removeprefix("requests.")
-    text = f"Quota {row['quota']} has too little {resource}: it needs {row['requested']}"
-    return f"{text}, {row['used']} of {row['hard']} are used, {row['short']} short."
+    is_count = resource.startswith("count/") or resource.partition(".")[0] in (*COUNTED, PODS)
+    text = f"Quota {row['quota']} has too {'few' if is_count else 'little'} {resource.removeprefix('count/')}"
+    return f"{text}: it needs {row['requested']}, {row['used']} of {row['hard']} are used, {row['short']} short."
 
 
 def _shortage(fit: Fit, nodes: Sequence[Node]) -> str:
@@ -267,10 +282,9 @@ def _change(change: FitChange) -> dict[str, Any]:
 
 def _higher_quotas(fit: Fit) -> Iterator[FitChange]:
     """All limits that are too low, where nodes would take the job then."""
-    if fit.lacks and len(fit.nodes) == fit.job.number:
-        yield FitChange(
-            tuple((f"limit {one.resource} of quota {one.quota}", one.row["hard"], one.raised_to) for one in fit.lacks)
-        )
+    if fit.with_quota:
+        limits = ((f"limit {one.resource} of quota {one.quota}", one.row["hard"], one.raised_to) for one in fit.lacks)
+        yield FitChange(tuple(limits), fit.with_quota)
 
 
 def _hint(fit: Fit, changes: Sequence[Mapping[str, Any]], nodes: Sequence[Node]) -> str | None:
@@ -282,8 +296,10 @@ def _hint(fit: Fit, changes: Sequence[Mapping[str, Any]], nodes: Sequence[Node])
         return _sentence(found.hint)
     for change in changes:
         result = _RESULTS[change["verdict"]]
-        parts = [f"{one['field']} {one['after']} instead of {one['before']}" for one in change["fields"]]
-        return f"With {enumerated(parts, 'and')}, {result}."
+        left_out = [f"{one['field']} {one['before']}" for one in change["fields"] if one["after"] is None]
+        given = [one for one in change["fields"] if one["after"] is not None]
+        parts = [f"{one['field']} {one['after']} instead of {one['before']}" for one in given]
+        return f"With{'out' if left_out else ''} {enumerated(left_out or parts, 'and')}, {result}."
     if claims := [reason.split()[1] for reason in fit.refusals if reason.endswith(NOT_FOUND)]:
         return _sentence(missing_claim("pods", claims[0], fit.job.namespace).hint)
     return _sentence(found.hint) if found and found.hint and fit.verdict == NEVER else None

@@ -17,8 +17,9 @@ from typing import Any
 from ...cluster.admitted_pod import Admission, WantedPod, admitted
 from ...cluster.devices import Inventory
 from ...cluster.pod_facts import PlacedPod, RoomyNode, claim_names, placed_pod, required_terms, roomy_node
-from ...cluster.quota_fit import Charges, charges_of, charges_of_placed, quota_state
+from ...cluster.quota_fit import COUNTED, Charges, charges_of, charges_of_objects, charges_of_placed, quota_state
 from ...cluster.read_devices import read_devices
+from ...cluster.read_jobs import read_jobs
 from ...cluster.status import pods_wanted
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
@@ -53,13 +54,16 @@ _ENDS_BY_ITSELF = "training"
 
 @dataclass(frozen=True)
 class FitSnapshot:
-    """The lists. By namespace: quotas, limit ranges, claims of volumes."""
+    """The lists. By namespace: quotas, limit ranges, claims of volumes, and whether there is such a namespace. ``live``
+    are the objects of the jobs, where a quota counts objects."""
 
     nodes: Sequence[RoomyNode] | None = None
     pods: Sequence[PlacedPod] | None = None
     quotas: Mapping[str, Sequence[Object] | None] = field(default_factory=dict)
     limit_ranges: Mapping[str, Sequence[Object] | None] = field(default_factory=dict)
     claims: Mapping[str, Sequence[Object] | None] = field(default_factory=dict)
+    exists: Mapping[str, bool | None] = field(default_factory=dict)
+    live: Mapping[JobName, Sequence[Object]] = field(default_factory=dict)
     priority_classes: Mapping[str, Object] | None = field(default_factory=dict)
     runtime_classes: Mapping[str, Object] | None = field(default_factory=dict)
     namespaces: Mapping[str, Mapping[str, str]] | None = field(default_factory=dict)
@@ -104,8 +108,11 @@ class FitSnapshot:
         wanted = [one.get("resourceClaimTemplateName") for one in pod.spec.get("resourceClaims") or ()]
         specs = [pod.templates[one] for one in wanted if one in pod.templates]
         own = tuple(self._by_job.get((namespace, name), ()))
-        number = _number_of_pods(objects)
-        return FitJob(namespace, name, pod, number, charges_of(pod, specs), own, tuple(self._undecided(workload, pod)))
+        if self.exists.get(namespace) is False:
+            pod = replace(pod, refusals=(f"namespace {namespace} does not exist",))
+        made = charges_of_objects(objects, self.live.get((namespace, name), ()))
+        undecided = tuple(self._undecided(workload, pod))
+        return FitJob(namespace, name, pod, _number_of_pods(objects), charges_of(pod, specs), made, own, undecided)
 
     def _undecided(self, workload: Object, pod: WantedPod) -> Iterable[str]:
         if queue := (workload["metadata"].get("labels") or {}).get(KUEUE_QUEUE):
@@ -185,6 +192,9 @@ def read_fit_snapshot(
     """
     workloads = [objects[0] for objects in jobs]
     snapshot = FitSnapshot(**_read(client, _first_reads(client, workloads)))
+    if any(_counts_objects(quota) for found in snapshot.quotas.values() for quota in found or ()):
+        ids = [(one["metadata"]["namespace"], job_name_of(one) or one["metadata"]["name"]) for one in workloads]
+        snapshot = replace(snapshot, live=read_jobs(client, ids))
     if snapshot.priority_classes is not None and priority_classes:
         snapshot = replace(snapshot, priority_classes={**priority_classes, **snapshot.priority_classes})
     if snapshot.nodes is None or snapshot.pods is None:  # What is not known already is not known then either.
@@ -208,6 +218,7 @@ def _first_reads(client: Client, workloads: Sequence[Object]) -> _Reads:
         ("priority_classes", ""): lambda: _by_name(client.list_objects(PRIORITY_CLASS)),
     }
     for namespace in _namespaces(workloads):
+        reads["exists", namespace] = partial(_is_there, client, namespace)
         reads["quotas", namespace] = partial(client.list_objects, RESOURCE_QUOTA, namespace)
         reads["limit_ranges", namespace] = partial(client.list_objects, LIMIT_RANGE, namespace)
     for namespace in _namespaces(workload for workload in workloads if claim_names(_spec(workload))):
@@ -270,6 +281,16 @@ def _if_there(read: Callable[[], Any]) -> Any:
         if error.is_forbidden or error.status == 404:
             return None
         raise
+
+
+def _is_there(client: Client, namespace: str) -> bool:
+    return client.get(NAMESPACE, None, namespace) is not None
+
+
+def _counts_objects(quota: Object) -> bool:
+    """Whether it limits more than what pods use."""
+    names = (name for name in (quota.get("spec") or {}).get("hard") or () if name != "count/pods")
+    return any(name.startswith("count/") or name.partition(".")[0] in COUNTED for name in names)
 
 
 def _by_name(objects: Objects) -> dict[str, Object]:

@@ -12,6 +12,7 @@ from ...cluster.declared import Declared, read_declared
 from ...cluster.nodes import with_use
 from ...cluster.read_jobs import JobId
 from ...engine.apply import ApplyResult
+from ...engine.dry_run import Blocker
 from ...engine.plan import Plan
 from ...engine.planning import adds_replicas, starts_pods
 from ...jobs.advisers import Advised, Adviser, Fits
@@ -27,7 +28,7 @@ from ...task import Task
 from ..history.job_ends import JobEnd, expected_ends, run_lengths, slim_job
 from .fit import FitChange, FitJob, fit_jobs
 from .fit_changes import changed_jobs
-from .fit_rows import fit_row
+from .fit_rows import fit_row, preempts_in_vain
 from .fit_snapshot import FitSnapshot, read_fit_snapshot
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 
 class FitAdviser(Adviser):
-    """In check mode, whether the jobs would run. With ``predict``, also before they are applied: afterwards, what they
-    have preempted is gone."""
+    """Whether the jobs would run, from before they are applied: afterwards, what they have preempted is gone. Only in
+    check mode, with ``predict``, and without ``preempt``, which blocks those that preempt others in vain."""
 
     unknown = "whether the jobs would run is not known"
 
@@ -44,19 +45,25 @@ class FitAdviser(Adviser):
         self._advised = advised
         self._fits: dict[JobId, dict[str, Any]] = {}
 
-    def before(self, plans: Sequence[Plan]) -> None:
+    def before(self, plans: Sequence[Plan]) -> list[Blocker]:
         task = self._advised.task
-        if task.options.predict and not task.check_mode:
+        if task.check_mode or task.options.predict or not task.options.preempt:
             self._fits |= self._judge(plans)
+        if task.options.preempt:
+            return []
+        fits = ((plan, self._fits.get((plan.namespace, plan.name))) for plan in plans)
+        return [(plan, _refusal(fit)) for plan, fit in fits if fit and preempts_in_vain(fit)]
 
     def fits(self, results: Sequence[ApplyResult]) -> Fits:
-        if self._advised.task.check_mode:
-            return self._judge([result.plan for result in results])
         return self._fits
 
     def _judge(self, plans: Sequence[Plan]) -> dict[JobId, dict[str, Any]]:
         advised = self._advised
         return fits_of(advised.task, advised.jobs, plans) if advised.builds_objects else {}
+
+
+def _refusal(fit: Mapping[str, Any]) -> str:
+    return f"{fit['reason']} Use O(preempt=true) to submit it all the same."
 
 
 def fits_of(task: Task[JobOptions], jobs: Sequence[SelectedJob], plans: Iterable[Plan]) -> dict[JobId, dict[str, Any]]:

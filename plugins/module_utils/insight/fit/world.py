@@ -129,6 +129,11 @@ class World:
         for state in self.nodes.values():
             yield from state.pods.values()
 
+    def nominated(self) -> Iterator[PlacedPod]:
+        """The pods that have no node yet, and for which room on one is kept."""
+        for state in self.nodes.values():
+            yield from state.nominated
+
     @property
     def has_rules(self) -> bool:
         """Whether a pod on a node keeps others off."""
@@ -189,12 +194,19 @@ class World:
     @contextmanager
     def without(self, pods: Iterable[PlacedPod]) -> Iterator[None]:
         """The world as it would be without some pods."""
+        pods = list(pods)
         gone = [pod for pod in pods if pod.uid in self._where]
+        ended = {pod.uid: pod.nominated for pod in pods if pod.node is None and pod.nominated in self.nodes}
+        before = {str(name): self.nodes[str(name)].nominated for name in ended.values()}
         for pod in gone:
             self.remove(pod)
+        for name, nominated in before.items():
+            self.nodes[name].nominated = [pod for pod in nominated if pod.uid not in ended]
         try:
             yield
         finally:
+            for name, nominated in before.items():
+                self.nodes[name].nominated = nominated
             for pod in gone:
                 self.put_back(pod)
 

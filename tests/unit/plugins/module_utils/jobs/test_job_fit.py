@@ -138,7 +138,7 @@ def test_a_service_does_not_end_by_itself() -> None:
         ([node("n1")], [], {"memory": "400Gi"}, ["resources.memory 256Gi"]),
         ([node("n1"), node("n2")], [], {"node_count": 3}, ["resources.node_count 2"]),
         ([node("n1")], [pod("old", "n1", 8, priority=500)], {}, ["job.priority medium"]),
-        ([node("n1")], [], {"gpu_type": "H100"}, ["resources.gpu-type any"]),
+        ([node("n1")], [], {"gpu_type": "H100"}, ["resources.gpu-type None"]),
     ],
 )
 def test_the_cheapest_changes(nodes: list[Object], pods: list[Object], wanted: Object, changes: list[str]) -> None:

@@ -267,7 +267,22 @@ class TestWaiting:
         waiting = pod("p", "", 8, priority=100)
         waiting["spec"].pop("nodeName")
         waiting["status"]["nominatedNodeName"] = "a"
-        assert verdict([node("a")], [waiting], job()) == "never"
+        (fit,) = judged([node("a")], [waiting], job())
+        assert (fit.verdict, fit.after) == ("after_jobs", (("team", "p"),))
+        (fit,) = judged([node("a")], [waiting], job(affinity=away("other")))  # not by amounts alone
+        assert (fit.verdict, fit.after) == ("after_jobs", (("team", "p"),))
+        assert (
+            verdict(
+                [node("a")], [{**waiting, "spec": {**waiting["spec"], "priority": 9}}], job(priorityClassName="high")
+            )
+            == "now"
+        )
+
+    def test_not_for_the_room_that_is_kept_for_itself(self) -> None:
+        waiting = pod("new", "", 8, priority=100)
+        waiting["spec"].pop("nodeName")
+        waiting["status"]["nominatedNodeName"] = "a"
+        assert verdict([node("a")], [waiting], job(gpus=8)) == "now"
 
 
 def quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
@@ -367,9 +382,140 @@ def test_what_a_pod_requests_as_a_whole_is_enough_for_a_quota() -> None:
     assert verdict([node("a")], [], job(resources={"requests": {"memory": "1Gi"}}), quotas=limits) == "now"
 
 
-def test_bounds_of_whole_pods_are_not_judged() -> None:
-    ranges = {"team": [{"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "2"}}]}}]}
-    assert verdict([node("a")], [], job(), limit_ranges=ranges) == "unknown"
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"type": "Pod", "max": {"cpu": "2"}}, "now"),
+        ({"type": "Pod", "max": {"cpu": "1500m"}}, "never"),
+        ({"type": "Pod", "max": {"memory": "2Gi"}}, "never"),  # no limit of memory
+        ({"type": "Pod", "min": {"cpu": "1"}}, "now"),
+        ({"type": "Pod", "min": {"cpu": "3"}}, "never"),
+        ({"type": "Pod", "maxLimitRequestRatio": {"cpu": "2"}}, "now"),
+        ({"type": "Pod", "maxLimitRequestRatio": {"cpu": "1"}}, "never"),
+        ({"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}}, "now"),
+        ({"type": "Container", "maxLimitRequestRatio": {"cpu": "1500m"}}, "never"),
+        ({"type": "PersistentVolumeClaim", "max": {"storage": "1"}}, "now"),
+    ],
+)
+def test_limits_of_containers_and_of_whole_pods(limits: Object, expected: str) -> None:
+    ranges = {"team": [{"metadata": {"name": "l"}, "spec": {"limits": [limits]}}]}
+    cpu = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}
+    containers = [{"name": name, "resources": cpu} for name in ("one", "two")]
+    assert verdict([node("a")], [], job(containers=containers), limit_ranges=ranges) == expected
+
+
+def test_a_namespace_that_is_missing() -> None:
+    (fit,) = judged([node("a")], [], job(), exists={"team": False})
+    assert (fit.verdict, fit.refused) == ("never", ("namespace team does not exist",))
+    assert verdict([node("a")], [], job(), exists={"team": None}) == "now"  # no permission to read it
+
+
+def deployment(replicas: int = 1, **labels: str) -> Object:
+    one = job("web")
+    spec = {"replicas": replicas, "template": one["spec"]["template"]}
+    return {"kind": "Deployment", "metadata": {**one["metadata"], "labels": labels}, "spec": spec}
+
+
+def service(type_: str | None = None, ports: int = 1, **spec: Any) -> Object:
+    given = {"type": type_, "ports": [{"port": 80 + number} for number in range(ports)], **spec}
+    return {"kind": "Service", "metadata": {"name": "svc-web", "namespace": "team"}, "spec": given}
+
+
+CONFIG_MAP = {"kind": "ConfigMap", "metadata": {"name": "web", "namespace": "team"}}
+AUTOSCALER = {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "web", "namespace": "team"}, "spec": {}}
+QUEUED = {"kueue.x-k8s.io/queue-name": "q"}
+COUNTS = {
+    "jobs": ([job()], {"count/jobs.batch": "0"}, "never"),
+    "jobs, of which one is left": ([job()], {"count/jobs.batch": "1"}, "now"),
+    "deployments": ([deployment()], {"count/deployments.apps": "0"}, "never"),
+    "what a controller makes of it": ([deployment()], {"count/replicasets.apps": "0"}, "never"),
+    "stateful sets": ([{**deployment(), "kind": "StatefulSet"}], {"count/statefulsets.apps": "0"}, "never"),
+    "services": ([deployment(), service()], {"services": "0"}, "never"),
+    "services by their other name": ([deployment(), service()], {"count/services": "0"}, "never"),
+    "node ports, each of them": ([deployment(), service("NodePort", 2)], {"services.nodeports": "1"}, "never"),
+    "node ports of others": ([deployment(), service()], {"services.nodeports": "0"}, "now"),
+    "node ports of a load balancer": ([deployment(), service("LoadBalancer")], {"services.nodeports": "0"}, "never"),
+    "a load balancer without them": (
+        [deployment(), service("LoadBalancer", allocateLoadBalancerNodePorts=False)],
+        {"services.nodeports": "0"},
+        "now",
+    ),
+    "load balancers": ([deployment(), service("LoadBalancer")], {"services.loadbalancers": "0"}, "never"),
+    "config maps": ([job(), CONFIG_MAP], {"configmaps": "0"}, "never"),
+    "config maps of others": ([job()], {"configmaps": "0", "secrets": "0", "persistentvolumeclaims": "0"}, "now"),
+    "autoscalers": ([deployment(), AUTOSCALER], {"count/horizontalpodautoscalers.autoscaling": "0"}, "never"),
+    "what Volcano makes of it": (
+        [job(schedulerName="volcano")],
+        {"count/podgroups.scheduling.volcano.sh": "0"},
+        "never",
+    ),
+    "what Kueue makes of it": (
+        [{**job(), "metadata": {**job()["metadata"], "labels": {"app": "new", **QUEUED}}}],
+        {"count/workloads.kueue.x-k8s.io": "0"},
+        "never",
+    ),
+    "pods": ([job(number=2)], {"count/pods": "1"}, "never"),
+}
+
+
+@pytest.mark.parametrize(("objects", "hard", "expected"), COUNTS.values(), ids=COUNTS)
+def test_quotas_on_counts(objects: list[Object], hard: Object, expected: str) -> None:
+    snapshot = FitSnapshot([roomy_node(node("a"))], [], quotas={"team": [quota(hard)]})
+    (fit,) = fit_jobs(snapshot.cluster({}), [snapshot.job_of(objects)])
+    assert fit.verdict == expected, fit
+    assert [lack.resource for lack in fit.lacks] == ([] if expected == "now" else list(hard))
+
+
+def test_quotas_on_counts_by_what_there_is_already() -> None:
+    """The job is submitted again; its Service gets a node port."""
+    hard = {"count/deployments.apps": "1", "services": "1", "services.nodeports": "1"}
+    used = {"count/deployments.apps": "1", "services": "1", "services.nodeports": "1"}
+    snapshot = FitSnapshot(
+        [roomy_node(node("a"))],
+        [],
+        quotas={"team": [quota(hard, used)]},
+        live={("team", "web"): [deployment(), service()]},
+    )
+    fits = [
+        fit_jobs(snapshot.cluster({}), [snapshot.job_of([deployment(), service(type_)])])[0]
+        for type_ in ("ClusterIP", "NodePort")
+    ]
+    assert [(fit.verdict, [lack.resource for lack in fit.lacks]) for fit in fits] == [
+        ("now", []),
+        ("after_quota", ["services.nodeports"]),
+    ]
+
+
+def test_a_quota_with_a_scope_counts_only_pods() -> None:
+    scoped = quota({"count/jobs.batch": "0"}, scopes=["NotTerminating"])
+    assert verdict([node("a")], [], job(), quotas={"team": [scoped]}) == "now"
+
+
+def test_quotas_on_counts_are_shared_by_a_batch() -> None:
+    found = judged([node("a")], [], job("one"), job("two"), quotas={"team": [quota({"count/jobs.batch": "1"})]})
+    assert [fit.verdict for fit in found] == ["now", "after_quota"]
+    assert found[1].nodes == ()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "hard", "used", "expected"),
+    [(1, "1", "1", "now"), (8, "8", "1", "now"), (1, "0", "0", "now"), (9, "8", "0", "")],
+)
+def test_a_higher_quota_helps_where_nodes_take_the_job(gpus: int, hard: str, used: str, expected: str) -> None:
+    limits = quota({"requests.nvidia.com/gpu": hard}, {"requests.nvidia.com/gpu": used})
+    (fit,) = judged([node("a")], [], job(gpus=gpus), quotas={"team": [limits]})
+    assert (bool(fit.lacks), fit.with_quota) == (True, expected)
+
+
+def test_a_job_that_never_fits_names_whom_it_preempts() -> None:
+    low = [pod("p", "a", 4, priority=10), pod("q", "b", 4, priority=10)]
+    nodes = [node("a", 4), node("b", 4)]
+    (fit,) = judged(nodes, low, job(number=3, gpus=4, priorityClassName="high"))
+    assert (fit.verdict, set(fit.evicted)) == ("never", {("team", "p"), ("team", "q")})
+    kept = [*low, pod("r", "c", 4, priority=5000)]
+    (fit,) = judged([*nodes, node("c", 4)], kept, job(number=3, gpus=4, priorityClassName="high"))
+    assert (fit.verdict, set(fit.evicted)) == ("after_jobs", {("team", "p"), ("team", "q")})
+    assert judged(nodes, low, job(number=3, gpus=4, priorityClassName="low"))[0].evicted == ()
 
 
 def test_which_jobs_use_the_quota() -> None:
