@@ -8,11 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from ..accelerators.catalog import whole_devices
-from ..cluster.nodes import devices_of
 from ..cluster.pod_status import start_of
 from ..cluster.read_jobs import read_pods
-from ..cluster.related import is_unfinished, own_pods
+from ..cluster.related import own_pods
 from ..cluster.status import pods_ready, status_of
 from ..engine.plan import WORKLOAD_KINDS, Plan
 from ..kube.client import Client
@@ -20,6 +18,7 @@ from ..kube.errors import if_allowed
 from ..kube.times import read_time
 from ..labels import JOB_TYPE
 from ..manifest.problems import number_of
+from .transitions import held_gpus
 
 Object = Mapping[str, Any]
 
@@ -70,11 +69,6 @@ def refusal(plan: Plan) -> str:
     if paths := plan.steps[0].immutable:
         because = f" (Kubernetes cannot change {', '.join(paths)} in place)"
     return f"recreating it stops {plan.stops}{because}. Use O(recreate=true) to recreate it all the same."
-
-
-def held_gpus(pods: Iterable[Object]) -> int:
-    """GPUs held by pods: none by a pod that has no node yet or has finished."""
-    return sum(whole_devices(devices_of(pod)) for pod in pods if pod["spec"].get("nodeName") and is_unfinished(pod))
 
 
 def _recreated(plan: Plan) -> dict[str, Any] | None:

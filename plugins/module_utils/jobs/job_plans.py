@@ -38,7 +38,6 @@ from ..labels import DEFAULT_POOL, FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGE
 from ..manifest.problems import abridged
 from ..namespaces import allowed_namespaces
 from ..task import Task
-from .interruption import refusal, with_interruptions
 from .job_policies import level_problems, policy_blockers
 from .job_queues import missing_queues
 from .objects.former_versions import later_defaults
@@ -128,11 +127,15 @@ def _plan_present(
             plan = ownership.signed(plan)
         plans.append(plan)
     plans = block_plans(plans, blockers, task.options.continue_on_error)
-    plans = with_interruptions(_after_predecessors(task, _validated(task, plans)), client)
+    plans, blockers = _after_predecessors(task, _validated(task, plans)), []
+    if any(plan.steps and plan.steps[0].replaces for plan in plans):
+        from .interruption import refusal, with_interruptions  # Here: most tasks recreate nothing.
+
+        plans = with_interruptions(plans, client)
+        blockers = [] if task.options.recreate else [(plan, refusal(plan)) for plan in plans if plan.stops]
     if any(plan.changed for plan in plans):
         for problem in priority_class_problems(classes or {}):
             task.warn(problem)
-    blockers = [] if task.options.recreate else [(plan, refusal(plan)) for plan in plans if plan.stops]
     blockers += _warn_of_mistakes(task, jobs, plans, declared)
     judged = [plan for job, plan in zip(jobs, plans, strict=True) if not (task.check_mode and job.declared)]
     blockers += missing_queues(client, judged)

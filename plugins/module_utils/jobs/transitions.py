@@ -16,18 +16,20 @@ other services     ``replicas`` 0, as before  annotation of the template   ``rep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..accelerators.catalog import whole_devices
+from ..cluster.nodes import devices_of
 from ..cluster.read_jobs import claim_templates_of
+from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, is_terminating, kept_replicas, status_of
 from ..engine.fields import applied_by
 from ..engine.paths import ABSENT, Change, value_at
 from ..engine.plan import Action, Plan, Step
 from ..engine.planning import plan_job, recreated
 from ..labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
-from .interruption import held_gpus
 
 _SUSPEND = ("spec", "suspend")
 _ACTIVE = ("spec", "active")
@@ -231,3 +233,8 @@ def _recreate(job: LiveJob) -> Plan:
 def _default_replicas(job: LiveJob) -> int:
     """The replicas where no number was kept: an autoscaler starts from its minimum."""
     return int((job.autoscaler.get("spec") or {}).get("minReplicas", 1)) if job.autoscaler else 1
+
+
+def held_gpus(pods: Iterable[Mapping[str, Any]]) -> int:
+    """GPUs held by pods: none by a pod that has no node yet or has finished."""
+    return sum(whole_devices(devices_of(pod)) for pod in pods if pod["spec"].get("nodeName") and is_unfinished(pod))
