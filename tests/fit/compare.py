@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, with_use
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import (
@@ -21,8 +21,12 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit im
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import NOW as RUNS_NOW
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_changes import changed_jobs
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_snapshot import read_fit_snapshot
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_snapshot import (
+    FitSnapshot,
+    read_fit_snapshot,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.guards import broken_rules
 
 from .manifests import DECLARED, alone, pods_of
 from .observed import NOW, PREEMPTS, QUOTA, STUCK, VOLUMES, Stage
@@ -35,6 +39,7 @@ class Tally:
 
     pairs: int = 0
     waits: int = 0  # jobs that were tried again after those that they were said to wait for
+    evictions: Counter[str] = field(default_factory=Counter)  # jobs that preempted others: whether these were named
     changes: int = 0  # jobs of manifests that were tried again with the change that was said to help
     verdicts: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
@@ -48,6 +53,7 @@ class Tally:
         ]
         lines.append(f"{self.waits} tried again without the jobs that they were said to wait for")
         lines.append(f"{self.changes} tried again with the change that was said to help")
+        lines.append(f"preempted others: {', '.join(f'{number} {text}' for text, number in self.evictions.items())}")
         lines.append(", ".join(f"{number} {kind}" for kind, number in self.kinds.most_common()))
         lines.append(", ".join(f"{number} {verdict}" for verdict, number in self.verdicts.most_common()))
         lines += [f"  not known ({number}): {reason}" for reason, number in self.unknown.most_common()]
@@ -61,10 +67,11 @@ def compare(stage: Stage, client: Client, seed: int, batches: int, tally: Tally)
         world.slices = []
     stage.set_up(world)
     for number, batch in enumerate(world.batches):
-        fits, nodes = predict(client, batch)
+        fits, nodes = predict(client, world, batch)
         for job, fit in zip(batch, fits, strict=True):
             observed, pods = stage.try_job(job)
             _count(tally, world, number, job, fit, observed, pods)
+            _count_victims(tally, world, number, job, fit, stage.victims)
         stage.clean()
         if len(batch) == 1 and fits[0].after and fits[0].verdict in (AFTER_JOBS, AFTER_QUOTA):
             _check_what_it_waits_for(stage, batch[0], fits[0], tally, f"seed {seed}, batch {number}")
@@ -77,6 +84,8 @@ def _check_what_it_waits_for(stage: Stage, job: Job, fit: Fit, tally: Tally, whe
     stage.end_jobs(fit.after)
     observed, pods = stage.try_job(job)
     stage.clean()
+    if stage.world and stage.world.preempting:
+        stage.set_up(stage.world)
     tally.waits += 1
     if observed == QUOTA or (observed != NOW and fit.verdict == AFTER_JOBS):
         found = f"does not run after {fit.after}: {observed} {_messages(pods)}"
@@ -96,7 +105,7 @@ def _check_change(stage: Stage, job: Job, change: FitChange, nodes: list[Node], 
         tally.wrong.append(f"{where}, {job.name}: {found}\n  {changed.template['spec']} x{changed.number}")
 
 
-def predict(client: Client, batch: list[Job]) -> tuple[list[Fit], list[Node]]:
+def predict(client: Client, world: RandomWorld, batch: list[Job]) -> tuple[list[Fit], list[Node]]:
     """The answers, and the nodes that changes were made for: those that would make one job of a manifest run."""
     made = [job.selected for job in batch if job.selected]
     classes = {one.priority_class["metadata"]["name"]: one.priority_class for one in made if one.priority_class}
@@ -105,10 +114,32 @@ def predict(client: Client, batch: list[Job]) -> tuple[list[Fit], list[Node]]:
 
     def variants(job: FitJob) -> Iterator[tuple[FitChange, FitJob]]:
         for change, other in changed_jobs(made[0], DECLARED, nodes):
-            yield change, snapshot.job_of(other.objects)
+            changed = Job(other.name, job.namespace, {}, 0, selected=other)
+            yield change, _fitted(snapshot, world, changed)
 
-    fitted = [snapshot.job_of(job.objects) for job in batch]
+    fitted = [_fitted(snapshot, world, job) for job in batch]
     return fit_jobs(snapshot.cluster({}), fitted, variants if made and len(batch) == 1 else None), nodes
+
+
+def _fitted(snapshot: FitSnapshot, world: RandomWorld, job: Job) -> FitJob:
+    """The job with what the policy of the world refuses of it. Pods of plain jobs are created without a workload."""
+    fitted = snapshot.job_of(job.objects)
+    if job.selected is None:
+        return replace(fitted, made={})
+    refused = [text for _place, text in broken_rules(world.policy, job.namespace, job.objects)] if world.policy else []
+    return replace(fitted, pod=replace(fitted.pod, refusals=(*fitted.pod.refusals, *refused)))
+
+
+def _count_victims(
+    tally: Tally, world: RandomWorld, number: int, job: Job, fit: Fit, victims: set[tuple[str, str]]
+) -> None:
+    """Whoever is preempted is named. Of those that are as good, the scheduler may choose others."""
+    if fit.verdict == UNKNOWN or not (victims or fit.evicted):
+        return
+    named = set(fit.evicted)
+    if bool(named) != bool(victims):
+        tally.wrong.append(f"seed {world.seed}, batch {number}, {job.name}: preempts {victims}, predicted {named}")
+    tally.evictions["just those" if named == victims else "others that are as good"] += 1
 
 
 def _count(

@@ -7,11 +7,18 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_facts import placed_pod
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.admission_policies import admission_objects
 from integration.api import PATHS, Api
 
 from .worlds import CLASSES, DEVICE_CLASS, DRIVER, FREE, LIMITED, MARK, OTHER, RUNTIME_CLASS, Job, Object, RandomWorld
 
 NOW, PREEMPTS, STUCK, QUOTA = "now", "preempts", "stuck", "quota"
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_PLURALS = {
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
 _MERGE = "application/merge-patch+json"
 _SHORT = {"HorizontalPodAutoscaler": "hpa"}
 _TRIED = f"{MARK}=try"
@@ -26,6 +33,7 @@ class Stage:
         self.nodes = nodes
         self.real = real  # whether there are volumes and devices, and controllers for them
         self.world: RandomWorld | None = None
+        self.victims: set[tuple[str, str]] = set()  # the jobs of which the last one that was tried preempted pods
         self._made: list[str] = []  # paths of the objects of manifests
         self._labels: dict[str, set[str]] = {name: set() for name in nodes}
         for name, (value, policy) in CLASSES.items():
@@ -96,6 +104,34 @@ class Stage:
         self.restore()
         self._until(self._is_settled)
         time.sleep(0.5)  # The scheduler hears of nodes and of pods by watches of their own.
+        self._begin_preemption(world)
+        if world.policy:
+            for obj in admission_objects(world.policy):
+                assert self._post(f"{_ADMISSION}/{_PLURALS[obj['kind']]}", obj) == 201, obj
+            self._until(lambda: self._is_guarded() is True)
+
+    def _begin_preemption(self, world: RandomWorld) -> None:
+        """Until its finalizer is removed, the victim keeps its place, and the room for the other one is only kept."""
+        for pod in world.preempting or ():
+            assert self._post(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod) == 201, pod
+            if "nodeName" in pod["spec"]:
+                time.sleep(1)
+        if not world.preempting:
+            return
+        path = f"/api/v1/namespaces/{OTHER}/pods/{world.preempting[1]['metadata']['name']}"
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            pod = self.api.call("GET", path)[1]
+            if (pod.get("status") or {}).get("nominatedNodeName"):
+                return
+            time.sleep(0.2)
+
+    def _is_guarded(self) -> bool:
+        """Whether the policy of a world is in force: it never allows so many GPUs."""
+        main = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "999"}}}
+        body = {"metadata": {"name": "guarded", "namespace": LIMITED}, "spec": {"containers": [main]}}
+        status, answer = self.api.call("POST", f"/api/v1/namespaces/{LIMITED}/pods?dryRun=All", body)
+        return status != 201 and "999 GPUs in a job" in str(answer.get("message"))
 
     def _shape(self, node: Object) -> None:
         name = node["name"]
@@ -171,7 +207,17 @@ class Stage:
         self._delete_all(f"/apis/policy/v1/namespaces/{OTHER}/poddisruptionbudgets")
         if self.real:
             self._delete_all("/apis/resource.k8s.io/v1/resourceslices")
-        self._until(lambda: not self._running())
+        for plural in reversed(_PLURALS.values()):
+            self._delete_all(f"{_ADMISSION}/{plural}", "runwhere.ai/policy=fit")
+        self._let_go()
+        self._until(lambda: not self._running() and not self._is_guarded())
+
+    def _let_go(self) -> None:
+        """Remove the finalizers of pods that are held."""
+        for pod in self._running():
+            if pod["metadata"].get("finalizers"):
+                path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+                self.api.call("PATCH", path, {"metadata": {"finalizers": None}}, _MERGE)
 
     def _delete_all(self, path: str, labels: str = "") -> None:
         status, answer = self.api.call("DELETE", f"{path}?labelSelector={labels}", {"gracePeriodSeconds": 0})
@@ -182,18 +228,28 @@ class Stage:
     def try_job(self, job: Job) -> tuple[str, list[Object]]:
         """What becomes of a job: a word, and its pods."""
         before = self._undisturbed()
+        self.victims = set()
         wanted = self._create(job)
+        if wanted is None:
+            return QUOTA, []
         self._until(lambda: len(self._judged(job)) == wanted, quick=True)
         pods = self._judged(job)
         if wanted < job.number:
             return QUOTA, pods
-        if before - self._undisturbed() or any((pod.get("status") or {}).get("nominatedNodeName") for pod in pods):
+        word, pods = self._word(job, before, pods)
+        self.victims = {before[uid] for uid in before.keys() - self._undisturbed().keys()}
+        return word, pods
+
+    def _word(self, job: Job, before: dict[str, tuple[str, str]], pods: list[Object]) -> tuple[str, list[Object]]:
+        if before.keys() - self._undisturbed().keys() or any(
+            (pod.get("status") or {}).get("nominatedNodeName") for pod in pods
+        ):
             settled = self._after_preemption(job)
             return (PREEMPTS if settled else STUCK), self._judged(job)
         return (NOW if all(pod["spec"].get("nodeName") for pod in pods) else STUCK), pods
 
-    def _create(self, job: Job) -> int:
-        """How many of its pods the server lets in."""
+    def _create(self, job: Job) -> int | None:
+        """How many of its pods the server lets in; None if it does not let in all of its objects."""
         if job.claim:
             path = f"/apis/resource.k8s.io/v1/namespaces/{job.namespace}/resourceclaimtemplates"
             self._post(path, job.claim)
@@ -205,7 +261,10 @@ class Stage:
             self._post(PATHS["priorityclass"], {**job.selected.priority_class})
         for obj in job.objects:
             path = PATHS[_SHORT.get(obj["kind"], obj["kind"].lower())].format(job.namespace)
-            assert self._post(path, obj) == 201, obj
+            status = self._post(path, obj)
+            assert status in (201, 403, 422), obj
+            if status != 201:
+                return None
             self._made.append(f"{path}/{obj['metadata']['name']}")
         self._until(lambda: len(self._pods_of(job)) >= job.number or self._is_refused(job))
         if len(self._pods_of(job)) < job.number:
@@ -226,15 +285,18 @@ class Stage:
     def _judged(self, job: Job) -> list[Object]:
         return [pod for pod in self._pods_of(job) if pod["spec"].get("nodeName") or _condition(pod)]
 
-    def _undisturbed(self) -> set[str]:
-        """The pods of the world that nothing has preempted, nor the earlier jobs of the batch."""
+    def _undisturbed(self) -> dict[str, tuple[str, str]]:
+        """The pods of the world that nothing has preempted, nor the earlier jobs of the batch, with their jobs."""
         pods = (*self._running(), *self._tried())
-        return {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+        return {
+            pod["metadata"]["uid"]: placed_pod(pod).job for pod in pods if "deletionTimestamp" not in pod["metadata"]
+        }
 
     def end_jobs(self, names: Iterable[tuple[str, str]]) -> None:
         """End pods of the world by their jobs, which are as in the label ``app``."""
         for namespace, name in names:
             self._delete_all(f"/api/v1/namespaces/{namespace}/pods", f"{MARK}=run,app={name}")
+        self._let_go()
         self._until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self._running()))
         self._until(self._is_quota_right)
 
@@ -278,7 +340,7 @@ class Stage:
         self._until(self._remove_tried)
         self._until(lambda: not self._items("/apis/resource.k8s.io/v1/resourceclaims"))
         if self.world:
-            self._until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self._running()))
+            self._until(lambda: not any(_is_leaving(pod) for pod in self._running()))
             self.restore()
             self._until(self._is_quota_right)
 
@@ -305,6 +367,10 @@ class Stage:
         while not condition():
             assert time.monotonic() < deadline, f"not within {seconds} s: {condition}"
             time.sleep(0.02 if quick else 0.05)
+
+
+def _is_leaving(pod: Object) -> bool:
+    return "deletionTimestamp" in pod["metadata"] and not pod["metadata"].get("finalizers")
 
 
 def _message(pod: Object) -> str:

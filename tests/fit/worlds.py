@@ -7,6 +7,11 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.policy_rules import (
+    NamespaceRules,
+    PolicyRules,
+)
+
 from .manifests import manifest_job, pods_of
 
 if TYPE_CHECKING:
@@ -69,6 +74,8 @@ class RandomWorld:
     limits: Object | None = None
     budgets: list[Object] = field(default_factory=list)
     slices: list[Object] = field(default_factory=list)
+    policy: PolicyRules | None = None
+    preempting: tuple[Object, Object] | None = None  # a pod that is being preempted for long, and the one that waits
     batches: list[list[Job]] = field(default_factory=list)
 
 
@@ -86,6 +93,10 @@ def random_world(seed: int, names: list[str], batches: int, *, volumes: list[str
         world.budgets = [_budget()]
     if chance.random() < 0.4:
         world.slices = [_slice(chance, node) for node in world.nodes if chance.random() < 0.6]
+    if chance.random() < 0.25:
+        world.policy = _policy(chance)
+    if chance.random() < 0.25:
+        world.preempting = _preempting(chance, world, seed)
     for number in range(batches):
         size = 1 if chance.random() < 0.85 else chance.choice([2, 2, 3, 4])
         names_of_jobs = [f"try-{seed}-{number}-{index}" for index in range(size)]
@@ -103,7 +114,7 @@ def _manifest(chance: random.Random, name: str, world: RandomWorld, volumes: lis
 
 
 def _namespace(chance: random.Random, world: RandomWorld) -> str:
-    return LIMITED if (world.quota or world.limits) and chance.random() < 0.3 else FREE
+    return LIMITED if (world.quota or world.limits or world.policy) and chance.random() < 0.4 else FREE
 
 
 def _value(job: Job) -> int:
@@ -227,8 +238,11 @@ def _quota(chance: random.Random) -> Object:
         hard["requests.cpu"] = str(chance.choice([4, 16, 64]))
     if chance.random() < 0.2:
         hard["limits.memory"] = "64Gi"
+    if chance.random() < 0.5:
+        for name in chance.sample(_COUNTS, chance.choice([1, 2, 3])):
+            hard[name] = str(chance.choice([0, 1, 1, 2]) + (name in ("configmaps", "count/configmaps")))
     spec: Object = {"hard": hard}
-    if chance.random() < 0.2:
+    if chance.random() < 0.2 and not set(hard) & set(_COUNTS):
         rule = {"scopeName": "PriorityClass", "operator": "In", "values": ["fit-high"]}
         spec["scopeSelector"] = {"matchExpressions": [rule]}
     return {
@@ -237,6 +251,64 @@ def _quota(chance: random.Random) -> Object:
         "metadata": {"name": "fit", "namespace": LIMITED},
         "spec": spec,
     }
+
+
+_COUNTS = (
+    "configmaps",
+    "count/configmaps",
+    "count/deployments.apps",
+    "count/horizontalpodautoscalers.autoscaling",
+    "count/jobs.batch",
+    "count/pods",
+    "count/replicasets.apps",
+    "count/services",
+    "count/statefulsets.apps",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+)
+
+
+def _policy(chance: random.Random) -> PolicyRules:
+    rules = NamespaceRules(
+        team="fit",
+        max_gpus_per_job=chance.choice([2, 4, 8]),
+        pools=chance.choice([None, None, ("a", "default")]),
+        priorities=chance.choice([None, None, ("medium", "low")]),
+        service_types=chance.choice([None, ("ClusterIP",)]),
+    )
+    return PolicyRules("fit", host_network=True, privileged=True, namespaces={LIMITED: rules})
+
+
+def _preempting(chance: random.Random, world: RandomWorld, seed: int) -> tuple[Object, Object] | None:
+    """A pod that a more important one has preempted, and that does not go for as long as its finalizer is there."""
+    nodes = {node["name"]: node for node in world.nodes}
+    low = [pod for pod in world.pods if pod["spec"].get("priorityClassName") in (None, "fit-low", "fit-medium")]
+    low = [pod for pod in low if GPU in pod["spec"]["containers"][0]["resources"]["requests"]]
+    if not low:
+        return None
+    victim = chance.choice(low)
+    world.pods.remove(victim)
+    name = victim["spec"]["nodeName"]
+    rest = [pod for pod in world.pods if pod["spec"]["nodeName"] == name]
+    requests = victim["spec"]["containers"][0]["resources"]["requests"]
+    used = sum(int(pod["spec"]["containers"][0]["resources"]["requests"].get(GPU, 0)) for pod in rest)
+    # All that is left of the node's GPUs, so that it has to preempt, and only this pod: others are more important.
+    for pod in rest:
+        pod["spec"]["priorityClassName"] = "fit-high"
+    wanted = {"cpu": "500m", "memory": "1Gi", GPU: str(int(nodes[name]["amounts"][GPU]) - used)}
+    victim["metadata"]["finalizers"] = ["fit.test/hold"]
+    if int(wanted[GPU]) < int(requests[GPU]):
+        return None
+    metadata = {"name": f"run-{seed}-next", "namespace": OTHER, "labels": {"app": "next", MARK: "run"}}
+    spec: Object = {
+        "nodeSelector": {HOST: name},
+        "tolerations": [{"operator": "Exists"}],
+        "priorityClassName": "fit-high",
+        "terminationGracePeriodSeconds": 0,
+        "containers": [{"name": "main", "image": IMAGE, "resources": _resources(wanted)}],
+    }
+    return victim, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _limits(chance: random.Random) -> Object:
@@ -293,7 +365,8 @@ def _slice(chance: random.Random, node: Object) -> Object:
 
 
 def _job(chance: random.Random, name: str, world: RandomWorld, volumes: list[str]) -> Job:
-    namespace = _namespace(chance, world)
+    # A policy also forbids of pods what no manifest can ask for, and counts the GPUs of workloads.
+    namespace = FREE if world.policy else _namespace(chance, world)
     number = chance.choices([1, 2, 3, 4, 6], [8, 4, 1, 1, 1])[0]
     wanted = {
         "cpu": chance.choice(["1", "4", "8", "16", "24"]),
