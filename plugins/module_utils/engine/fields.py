@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..kube.shapes import OddObject, UnreadableObject
-from ..labels import KUEUE_QUEUE
 from ..quantity import QuantityError, parse, stored
 from .paths import (
     ABSENT,
@@ -45,7 +44,7 @@ def owned_fields(live: Mapping[str, Any], manager: str) -> dict[str, Any]:
     for entry in live.get("metadata", {}).get("managedFields") or ():
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
             fields: dict[str, Any] = entry.get("fieldsV1") or {}
-            if not _is_tree(fields):
+            if not is_tree(fields):
                 metadata, problem = live["metadata"], f"metadata.managedFields: malformed entry of {manager}"
                 raise UnreadableObject(
                     OddObject(live["kind"], metadata.get("namespace"), str(metadata["name"]), problem)
@@ -54,10 +53,10 @@ def owned_fields(live: Mapping[str, Any], manager: str) -> dict[str, Any]:
     return {}
 
 
-def _is_tree(fields: Any) -> bool:
+def is_tree(fields: Any) -> bool:
     try:
         return isinstance(fields, dict) and all(
-            _is_tree(below) and (step[:2] != "k:" or isinstance(key_of_entry(step), dict))
+            is_tree(below) and (step[:2] != "k:" or isinstance(key_of_entry(step), dict))
             for step, below in fields.items()
         )
     except ValueError:
@@ -94,8 +93,7 @@ _MERGE_KEYS = {
     "volumeMounts": ("mountPath",),
     "volumes": ("name",),
 }
-# In atomic maps and lists, by the server: fieldRef, resourceFieldRef; what admission policies match
-_FILLED_IN = {"apiVersion": "v1", "divisor": "0", "scope": "*", "matchPolicy": "Equivalent"}
+_FILLED_IN = {"apiVersion": "v1", "divisor": "0"}  # in atomic maps, by the server: fieldRef, resourceFieldRef
 
 # Maps within atomic lists (a LimitRange's ``limits``) into which the server fills nothing if we set both. Further keys
 # are from our own earlier apply; ``managedFields`` does not show that, because it has the list as one value.
@@ -125,8 +123,10 @@ def _key(keys: tuple[str, ...], item: Any) -> Key:
 
 
 def _differences(desired: Any, live: Any, path: Path, taken_over: frozenset[Path] = frozenset()) -> Iterator[Change]:
-    if path in taken_over and type(desired) is type(live) and isinstance(desired, (dict, list)):
-        if any(_differences(desired, live, path)) or _has_more(live, desired):
+    if path in taken_over and isinstance(live, type(desired)) and isinstance(desired, (dict, list)):
+        from .taken_over import has_more
+
+        if any(_differences(desired, live, path)) or has_more(live, desired):
             yield Change(path, live, desired)
     elif isinstance(desired, dict) and isinstance(live, dict):
         for name, value in desired.items():
@@ -167,42 +167,12 @@ def _same(desired: Any, live: Any, path: Path) -> bool:
 
 def _taken_over(live: Mapping[str, Any], manager: str) -> frozenset[Path]:
     """The fields that others hold as one value, and ``manager`` does not."""
-    metadata = live.get("metadata", {})
-    if live.get("kind") == "Job" and KUEUE_QUEUE in (metadata.get("labels") or {}):
-        return frozenset()  # Kueue adds node labels and tolerations of flavors to Jobs that it starts.
-    entries = [entry for entry in metadata.get("managedFields") or () if not entry.get("subresource")]
-    others = [entry for entry in entries if (entry.get("manager"), entry.get("operation")) != (manager, "Apply")]
-    if not others:
+    entries = live.get("metadata", {}).get("managedFields") or ()
+    if all(each.get("subresource") or each.get("manager") == manager for each in entries):
         return frozenset()
-    whole: set[Path] = set()
-    in_parts: set[Path] = set()
-    for entry in others:
-        _add_paths(entry.get("fieldsV1"), (), whole, in_parts)
-    _add_paths(owned_fields(live, manager), (), in_parts, in_parts)
-    return frozenset(whole - in_parts)
+    from .taken_over import fields_taken_over  # Here: nobody else writes most objects.
 
-
-def _add_paths(fields: Any, path: Path, whole: set[Path], in_parts: set[Path]) -> None:
-    """Add the leaves of a ``fieldsV1`` tree to ``whole``, and what is above them to ``in_parts``."""
-    for step, below in fields.items() if _is_tree(fields) else ():
-        if step.startswith(("f:", "k:")):
-            name = step[2:] if step.startswith("f:") else tuple(key_of_entry(step).items())
-            (in_parts if below else whole).add((*path, name))
-            _add_paths(below, (*path, name), whole, in_parts)
-
-
-def _has_more(live: Any, desired: Any) -> bool:
-    """Whether a live value has keys that the desired one has not, but for what the server fills in."""
-    if isinstance(live, dict) and isinstance(desired, dict):
-        return any(
-            _has_more(value, desired[key])
-            if key in desired
-            else value not in (None, "", [], {}) and _FILLED_IN.get(key) != value
-            for key, value in live.items()
-        )
-    if isinstance(live, list) and isinstance(desired, list):
-        return any(_has_more(*pair) for pair in zip(live, desired, strict=False))
-    return False
+    return fields_taken_over(live, manager)
 
 
 def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> Iterator[Change]:

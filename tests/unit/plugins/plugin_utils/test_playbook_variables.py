@@ -27,6 +27,7 @@ OWN_WORDS = {"gpuctl_copy.state"}
 OWN_DEFAULT = {
     "gpuctl_job.missing_ok": False,
     "gpuctl_job.recreate": False,
+    "gpuctl_job.preempt": False,
     "gpuctl_job_history_info.all_namespaces": False,
     "gpuctl_drift_info.fail_on": "warning",
 }
