@@ -17,7 +17,7 @@ from typing import Any
 
 from ..quantity import parse, uniform
 from .current import in_use
-from .hardware import PoolHardware, UnfitHardware
+from .hardware import DEFAULT_ACCELERATOR, PoolHardware, UnfitHardware
 from .profiles import PROFILES
 
 # What the amounts of a resource are.
@@ -575,3 +575,9 @@ def has_word(text: str, words: Iterable[str]) -> bool:
 def whole_devices(amounts: Mapping[str, int]) -> int:
     """The number of whole devices, of any profile, in amounts of resources of a pod."""
     return sum(amount for row, amount in catalog().rows_in(amounts) if row.is_whole_device)
+
+
+def divisions_of(profiles: Mapping[str, Profile], hardware: PoolHardware) -> list[NodeDivision]:
+    """How the nodes of a pool are divided."""
+    profile = profiles.get(hardware.accelerator or DEFAULT_ACCELERATOR)
+    return list(profile.divisions(hardware)) if profile else []

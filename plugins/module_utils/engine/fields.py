@@ -24,6 +24,7 @@ from .paths import (
     Path,
     has_keys,
     identity_of,
+    is_tree,
     key_of_entry,
     list_entry,
     name_of_step,
@@ -51,16 +52,6 @@ def owned_fields(live: Mapping[str, Any], manager: str) -> dict[str, Any]:
                 )
             return fields
     return {}
-
-
-def is_tree(fields: Any) -> bool:
-    try:
-        return isinstance(fields, dict) and all(
-            is_tree(below) and (step[:2] != "k:" or isinstance(key_of_entry(step), dict))
-            for step, below in fields.items()
-        )
-    except ValueError:
-        return False
 
 
 def applied_by(manager: str, live: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,7 +163,7 @@ def _taken_over(live: Mapping[str, Any], manager: str) -> frozenset[Path]:
         return frozenset()
     from .taken_over import fields_taken_over  # Here: nobody else writes most objects.
 
-    return fields_taken_over(live, manager)
+    return fields_taken_over(live, manager, owned_fields(live, manager))
 
 
 def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> Iterator[Change]:

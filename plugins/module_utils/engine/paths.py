@@ -85,6 +85,17 @@ def key_of_entry(step: str) -> Mapping[str, Any]:
     return key
 
 
+def is_tree(fields: Any) -> bool:
+    """Whether it is a ``fieldsV1`` tree."""
+    try:
+        return isinstance(fields, dict) and all(
+            is_tree(below) and (step[:2] != "k:" or isinstance(key_of_entry(step), dict))
+            for step, below in fields.items()
+        )
+    except ValueError:
+        return False
+
+
 def list_entry(value: Any, wanted: Mapping[str, Any]) -> Any:
     return next((item for item in value if has_keys(item, wanted)), ABSENT) if isinstance(value, list) else ABSENT
 

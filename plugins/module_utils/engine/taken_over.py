@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..labels import KUEUE_QUEUE
-from .fields import is_tree, owned_fields
-from .paths import Path, key_of_entry
+from .paths import Path, is_tree, key_of_entry
 
 # In atomic maps and lists, by the server: fieldRef, resourceFieldRef; what admission policies match
 _FILLED_IN = {"apiVersion": "v1", "divisor": "0", "scope": "*", "matchPolicy": "Equivalent"}
 
 
-def fields_taken_over(live: Mapping[str, Any], manager: str) -> frozenset[Path]:
-    """The fields that others hold as one value, and ``manager`` does not."""
+def fields_taken_over(live: Mapping[str, Any], manager: str, owned: Mapping[str, Any]) -> frozenset[Path]:
+    """The fields that others hold as one value, and ``manager`` does not, which holds the tree ``owned``."""
     metadata = live["metadata"]
     if live.get("kind") == "Job" and KUEUE_QUEUE in (metadata.get("labels") or {}):
         return frozenset()  # Kueue adds node labels and tolerations of flavors to Jobs that it starts.
@@ -25,7 +24,7 @@ def fields_taken_over(live: Mapping[str, Any], manager: str) -> frozenset[Path]:
         is_ours = (entry.get("manager"), entry.get("operation")) == (manager, "Apply")
         if not entry.get("subresource") and not is_ours:
             _add_paths(entry.get("fieldsV1"), (), whole, in_parts)
-    _add_paths(owned_fields(live, manager), (), in_parts, in_parts)
+    _add_paths(owned, (), in_parts, in_parts)
     return frozenset(whole - in_parts)
 
 

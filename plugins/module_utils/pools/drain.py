@@ -8,16 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..accelerators.catalog import NodeDivision
-from ..accelerators.hardware import DEFAULT_ACCELERATOR
-from ..cluster.pool_declarations import Declaration
+from ..accelerators.catalog import NodeDivision, divisions_of
 from ..cluster.read_nodes import read_uses
 from ..engine.node_writer import read_node_metadata
 from ..kube.errors import ApiError, KubeError
 from ..manifest.problems import abridged
 from ..task import Task, TaskFailed
 from ..wait.polling import backoff, poll
-from .membership import PoolChange
 from .pool_plan import PoolPlans
 
 if TYPE_CHECKING:
@@ -119,7 +116,7 @@ def await_division(task: Task[PoolOptions], plans: PoolPlans) -> None:
     wanted = {
         node: divisions
         for pool in plans.membership.pools
-        if (divisions := divisions_of(plans.live.profiles.profiles, pool))
+        if (divisions := divisions_of(plans.live.profiles.profiles, pool.hardware))
         for node in pool.divided
     }
     if not wanted:
@@ -140,12 +137,6 @@ def await_division(task: Task[PoolOptions], plans: PoolPlans) -> None:
             f"of the vendor's software on these nodes.",
             changed=True,
         )
-
-
-def divisions_of(profiles: Mapping[str, Any], pool: PoolChange | Declaration) -> list[NodeDivision]:
-    """How the nodes of a pool are divided."""
-    profile = profiles.get(pool.hardware.accelerator or DEFAULT_ACCELERATOR)
-    return list(profile.divisions(pool.hardware)) if profile else []
 
 
 def _state(divisions: list[NodeDivision], metadata: Mapping[str, Any]) -> str:

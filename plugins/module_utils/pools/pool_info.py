@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..accelerators.catalog import divisions_of
 from ..accelerators.hardware import UnfitHardware
 from ..cluster.declared import Declared, read_declared
 from ..cluster.lookup import not_found
@@ -18,7 +19,6 @@ from ..kube.resources import CONFIG_MAP
 from ..labels import DEFAULT_POOL, pool_config_map_name
 from ..options import Options, option
 from ..task import ModuleSpec, Task
-from .drain import divisions_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ def read_pool_rows(
 def _division(declared: Declared, pool: str, nodes: Iterable[Node]) -> list[dict[str, Any]]:
     """What the nodes of a pool that declares how they are divided say of it."""
     try:
-        wanted = divisions_of(declared.profiles.profiles, declared.pools[pool])
+        wanted = divisions_of(declared.profiles.profiles, declared.pools[pool].hardware)
     except UnfitHardware:  # The profile has changed since it was declared.
         return []
     return [
