@@ -192,6 +192,10 @@ class Executor:
                 break
             if obj is not None:
                 result.objects[step.kind, step.name] = obj
+            if step.action is Action.UPDATE and not step.patches:
+                from .effect import plan_after  # Here: most tasks update nothing.
+
+                result.plan = plan_after(result.plan, step, obj)
         result.seconds = time.monotonic() - started
         return result
 

@@ -180,8 +180,10 @@ def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
     replaced_for_a_change = step.uncertain or step.live.get("kind", step.kind) != step.kind
     if step.uncertain:
         try:
-            guarded_apply(client, step.desired, step.live, dry_run=True, force=True)
-            return step
+            answer = guarded_apply(client, step.desired, step.live, dry_run=True, force=True)
+            from .effect import step_after  # Here: few updates are uncertain.
+
+            return step_after(step, answer)
         except ApiError as refusal:
             if not refusal.is_immutable:
                 raise
