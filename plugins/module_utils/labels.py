@@ -60,6 +60,7 @@ RESTART_OF = f"{PREFIX}restart-of"  # on a ControllerRevision: the job that is r
 CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools last
 SHARES = f"{PREFIX}shares"  # an annotation of ResourceQuotas: the shares of pools, as a JSON map
 PLANNED_ON = f"{PREFIX}planned-on"  # an annotation: the newest versions of the nodes and ConfigMaps that it had read
+SOURCE = f"{PREFIX}source"  # an annotation: what declares the object, such as a directory of a repository
 SUBMITTED_BY = f"{PREFIX}submitted-by"  # an annotation of workloads: who submitted the job (JSON)
 HISTORY_OF = f"{PREFIX}history"  # on the ConfigMaps of a history, the older ones too
 HISTORY_LIMITS = f"{PREFIX}history-limits"  # an annotation of the newest one: its limits (JSON)

@@ -33,6 +33,7 @@ extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.source.compared
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.write_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl

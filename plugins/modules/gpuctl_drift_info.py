@@ -19,7 +19,7 @@ description:
   - What differs because a controller has done its work is no drift, for example the replicas that an autoscaler sets, a pause,
     a restart by C(kubectl rollout restart), or a training that has ended.
   - What others have added to objects of this collection is listed, for example labels and environment variables, and taints and
-    cordons of nodes in pools. So is what the directory no longer declares, in the kinds of which it declares any.
+    cordons of nodes in pools. So is what O(source) has declared before, and the directory no longer declares.
   - What cannot be planned is among RV(problems), and the rest is compared all the same.
   - Changes nothing, and sends requests that read only. The level V(read) of M(runwhere.gpuctl.gpuctl_rbac) in the whole cluster is
     enough.
@@ -44,6 +44,7 @@ extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.source.compared
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
@@ -128,11 +129,19 @@ results:
       type: str
 undeclared:
   description:
-    - What is not declared, and counts as drift, each with its C(kind) (V(job), V(quota), V(pool) or V(policy)), C(namespace) and C(name), and
-      an C(id) such as V(job/team-a/chat) or V(quota/research). Another directory may declare it.
+    - What O(source) has declared and O(src) no longer declares, each with its C(kind) (V(job), V(quota), V(pool) or V(policy)),
+      C(namespace) and C(name), and an C(id) such as V(job/team-a/chat) or V(quota/research).
   returned: if the manifests could be read, also on failure
   type: list
   elements: dict
+source:
+  description: The source of the manifests. V(none) without one.
+  returned: if the manifests could be read, also on failure
+  type: str
+unmarked:
+  description: Number of manifests whose objects do not record their source yet. That is no drift.
+  returned: if the manifests could be read, also on failure
+  type: int
 problems:
   description: What cannot be applied as it is declared, each with its C(kind), C(manifest) and C(problem).
   returned: if the manifests could be read, also on failure

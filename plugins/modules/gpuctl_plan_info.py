@@ -85,6 +85,8 @@ extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.source.compared
+  - runwhere.gpuctl.source.adopt
   - runwhere.gpuctl.manifests.directory
   - runwhere.gpuctl.manifests.job_namespace
   - runwhere.gpuctl.attributes
@@ -188,6 +190,14 @@ unchanged:
   description: Number of manifests that change nothing.
   returned: success
   type: int
+source:
+  description: The source of the manifests. V(none) without one.
+  returned: success
+  type: str
+unmarked:
+  description: Number of manifests that only change because their objects do not record the source yet. They are not in RV(results).
+  returned: success
+  type: int
 problems:
   description: All that would make the playbook fail, each with V(kind), V(namespace), V(name) and V(problem).
   returned: success
@@ -199,7 +209,7 @@ notes:
   type: list
   elements: str
 not_declared:
-  description: What the cluster has of the kinds that the directory declares, and the directory does not have. It stays.
+  description: What O(source) has declared and O(src) does not have any more. It stays.
   returned: success
   type: list
   elements: dict

@@ -44,6 +44,8 @@ seealso:
     description: Policies.
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.source
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.write_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl

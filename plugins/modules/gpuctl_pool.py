@@ -185,6 +185,8 @@ seealso:
     description: Change labels of nodes.
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
+  - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.source
   - runwhere.gpuctl.manifests
   - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.attributes

@@ -90,6 +90,7 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.source
   - runwhere.gpuctl.manifests
   - runwhere.gpuctl.manifests.conflicts
   - runwhere.gpuctl.connection.concurrency

@@ -23,11 +23,11 @@ _CHANGES = {
     "missing": "Missing",
     "changed": "Changed",
     "removed": "Removed",
-    "undeclared": "Not declared",
+    "undeclared": "No longer declared",
     "added": "Added",
 }
 # The title of a list of whole objects, by what is the matter with them.
-_WHOLE = {"missing": "Missing. Each was deleted, or never applied:", "undeclared": "Not declared in this directory:"}
+_WHOLE = {"missing": "Missing. Each was deleted, or never applied:", "undeclared": "No longer declared:"}
 
 
 def drift_report(result: Mapping[str, Any]) -> Report:
@@ -40,6 +40,8 @@ def drift_report(result: Mapping[str, Any]) -> Report:
     argument = _take_back_argument(fields)
     take_back = "To take a field back, name it as it is listed, with its object:"
     commands = [(take_back, [argument])] if argument else []
+    delete = "To delete what is no longer declared, confirm it with the name of the source:"
+    prune = [(delete, [f"-e 'gpuctl_prune={result['source']}'"])] if result["undeclared"] else []
     return Report(
         "Drift",
         [
@@ -52,6 +54,7 @@ def drift_report(result: Mapping[str, Any]) -> Report:
                 "Problems", [Groups([Group("Cannot be applied as it is declared:", problems)] if problems else [])]
             ),
             Section("Take fields back", [Logs(commands)]),
+            Section("Delete what is no longer declared", [Logs(prune)]),
             Section("", [Logs([("Fields that can be taken back", fields)] if fields else [])], on="page"),
             Section("No drift", [_fields(others), _whole_objects(others)], on="full"),
             Section("", [Text(_hidden(len(others)))] if others else [], on="short"),

@@ -94,7 +94,7 @@ def plan_report(result: Mapping[str, Any]) -> Report:
             Section("Nodes", [Notes(_moves(result), noun="move", first=_FIRST)]),
             Section("", [nodes], on="page"),
             Section("Teams", [teams]),
-            Section("Not declared any more", [Names("Not declared in this directory, and left as is", left)]),
+            Section("Not declared any more", [Names("No longer declared by this source, and left as is", left)]),
         ],
         lead=f"{sources}, made {result['made_at'].replace('T', ' ').rstrip('Z')} UTC. {result['msg']}",
         footer="runwhere.gpuctl. Nothing was changed.",

@@ -47,6 +47,7 @@ class World:
     team: str
     other: str
     requests: Recorder
+    source: str = "cluster"  # the name of the directory
     warnings: list[str] = field(default_factory=list)
 
     def run(self, module: ModuleSpec[Any], *, check: bool = False, **options: Any) -> Row:
@@ -69,12 +70,12 @@ class World:
 
     def provision(self) -> None:
         src = [str(self.directory)]
-        self.apply(pool.MODULE, src=src, allow_empty=True)
-        self.apply(quota.MODULE, src=src, allow_empty=True)
-        self.apply(job.MODULE, src=src, allow_empty=True)
+        self.apply(pool.MODULE, src=src, allow_empty=True, source=self.source)
+        self.apply(quota.MODULE, src=src, allow_empty=True, source=self.source)
+        self.apply(job.MODULE, src=src, allow_empty=True, source=self.source)
 
     def drift(self, **options: Any) -> Row:
-        return self.run(drift_info.MODULE, src=[str(self.directory)], **options)
+        return self.run(drift_info.MODULE, src=[str(self.directory)], source=self.source, **options)
 
     def write(self, name: str, *manifests: Row) -> None:
         (self.directory / name).write_text(yaml.safe_dump_all(manifests))
@@ -426,9 +427,11 @@ def test_what_cannot_be_planned_hides_nothing(world: World):
     assert {row["cause"] for row in own(world, world.drift()) if row["field"] == f"{MAIN}.image"} == {"gpuctl"}
 
 
-def test_a_directory_without_jobs_says_nothing_about_jobs(world: World):
+def test_the_last_job_of_a_directory_is_no_longer_declared_but_only_of_its_source(world: World):
     (world.directory / "jobs.yaml").unlink()
-    assert own(world, world.drift()) == []
+    assert {row["name"] for row in own(world, world.drift())} == {"web", "gone", "old", "serve", "lab", "train"}
+    world.source = "another"
+    assert [row for row in own(world, world.drift()) if row["change"] == "undeclared"] == []
 
 
 def test_an_annotation_of_the_cluster_names_the_user(world: World):
@@ -516,14 +519,14 @@ def test_the_playbook_reports_takes_back_and_prunes(world: World, ansible: Ansib
     assert f"(job {world.team}/old" in found.output
     assert {row["id"] for row in json.loads(output.read_text())["results"]} >= {f"{web}:spec.replicas"}
 
-    assert "gpuctl_prune" not in found.output
+    assert "-e 'gpuctl_prune=cluster'" in found.output
 
     named = [f"job/{world.team}/old", f"pool/{world.field.pool('old')}"]
     before = world.requests.writes
     for refused in (True, "yes", "all", f"{named[0]},quota/{world.field.pool('q')}"):
         answer = run(take_back=f"{web}:spec.replicas", prune=refused)
         assert answer.status != 0
-        assert "not among the objects that this directory does not declare" in answer.output, answer.output
+        assert "neither the source of this directory, cluster, nor" in answer.output.replace("\n", " "), answer.output
     assert world.requests.writes == before
 
     predicted = run("--check", take_back=f"{web}:spec.replicas", prune=",".join(named))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -11,6 +11,15 @@ from typing import Any
 from ..accelerators.hardware import PoolHardware
 from ..cluster.declared import read_declared
 from ..cluster.status import being_deleted, is_terminating
+from ..declared_source import (
+    DeclaringOptions,
+    keep_source,
+    limited_problem,
+    record_source_in,
+    recorded_source,
+    require_usable,
+    source_problem,
+)
 from ..engine.apply import ApplyFailed, Executor
 from ..engine.changes import diffs_of, resource_result
 from ..engine.plan import Action, Plan, Step, object_id
@@ -29,7 +38,8 @@ from ..kube.resources import (
     Resource,
 )
 from ..labels import MANAGED, POD_SECURITY_ENFORCED, POLICY, SYSTEM_NAMESPACE, is_managed
-from ..options import Options, option
+from ..namespaces import NamespaceOptions, allowed_namespaces, namespace_problem
+from ..options import option
 from ..policies.admission_policies import admission_objects
 from ..policies.counted import counted_names, is_limited, pool_problems
 from ..policies.namespace_objects import namespace_objects
@@ -44,7 +54,7 @@ _KINDS: tuple[Resource, ...] = (ADMISSION_POLICY_BINDING, ADMISSION_POLICY, NETW
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyOptions(Options):
+class PolicyOptions(NamespaceOptions, DeclaringOptions):
     state: str = option("str", choices=["present", "absent"], default="present")
     src: str | None = option("path")
     definition: Any = option("raw")
@@ -61,6 +71,7 @@ POLICY_CONSTRAINTS: dict[str, Any] = {
 def run(task: Task[PolicyOptions]) -> dict[str, Any]:
     """Bring the objects of one policy to the desired state. Raises TaskFailed and ManifestErrors."""
     options = task.options
+    require_usable(options)
     rules = rules_in(options)
     name = rules.name if rules else str(options.name)
     plan = plan_policy(task, name, rules if options.state == "present" else None)
@@ -85,8 +96,10 @@ def rules_in(options: PolicyOptions) -> PolicyRules | None:
 
 
 def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
-    """The steps to what the rules say; without rules, to none of the policy's objects."""
-    client = task.client()
+    """The steps to what the rules say; without rules, to none of the policy's objects. Raises TaskFailed."""
+    client, options = task.client(), task.options
+    if problems := list(_not_allowed(task, rules)):
+        raise TaskFailed.before_any_write(f"policy {name}: {problem}" for problem in problems)
     namespaces = (
         {obj["metadata"]["name"]: obj for obj in client.list_objects(NAMESPACE, metadata_only=True)} if rules else {}
     )
@@ -97,6 +110,9 @@ def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
 
     found = run_concurrently(read, _KINDS, client.concurrency)
     live = {object_id(obj): obj for objects in found for obj in objects}
+    declaring = [obj for obj in live.values() if obj["kind"] == CONFIG_MAP.kind]
+    if problem := source_problem(declaring, options):
+        raise TaskFailed.before_any_write([f"policy {name}: {problem}"])
     desired: list[Object] = []
     steps: list[Step] = []
     if rules is not None:
@@ -109,9 +125,35 @@ def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
         if SYSTEM_NAMESPACE not in namespaces:
             steps.append(step_for(namespace_object(SYSTEM_NAMESPACE, managed=True), None))
         steps += _secured(rules, namespaces)
-    steps += [step_for(obj, live.pop(object_id(obj), None)) for obj in desired]
+    is_own = bool(options.source) and all(recorded_source(obj) == options.source for obj in declaring)
+    limited = allowed_namespaces(task) is not None
+    source = options.source if is_own or not (limited and declaring) else None
+    steps += [_step(obj, live.pop(object_id(obj), None), source) for obj in desired]
     steps += [Step(Action.DELETE, {}, obj) for obj in _in_order(live.values()) if not is_terminating(obj)]
-    return Plan(name, "", "policy", tuple(steps))
+    plan = Plan(name, "", "policy", tuple(steps))
+    if declaring and not is_own and plan.changed:
+        if rules is None and options.source:
+            raise TaskFailed.before_any_write([f"policy {name}: {options.source} does not declare it, so it is kept."])
+        if limited:
+            raise TaskFailed.before_any_write([f"policy {name}: {limited_problem(options.source)}"])
+    return plan
+
+
+def _step(desired: Object, live: Object | None, source: str | None) -> Step:
+    """The rules carry the source; what follows from them goes with them."""
+    if desired["kind"] != CONFIG_MAP.kind:
+        return step_for(desired, live)
+    return record_source_in(step_for(keep_source(desired, live), live), source)
+
+
+def _not_allowed(task: Task[PolicyOptions], rules: PolicyRules | None) -> Iterator[str]:
+    """What of the rules is about more than the namespaces that the task may act in."""
+    allowed = allowed_namespaces(task)
+    if rules is None or allowed is None:
+        return
+    yield from (problem for each in sorted(rules.namespaces) if (problem := namespace_problem(each, allowed)))
+    if rules.labels_of_nodes:
+        yield "labels.nodes is about the nodes of all namespaces. Remove it, or O(allowed_namespaces)."
 
 
 def _counted(task: Task[PolicyOptions], rules: PolicyRules) -> tuple[PolicyRules, dict[str, PoolHardware]]:

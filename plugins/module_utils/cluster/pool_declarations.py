@@ -21,6 +21,7 @@ from ..labels import (
     LABEL_VALUE,
     MANAGED_BY,
     POOL,
+    SOURCE,
     SYSTEM_NAMESPACE,
     is_managed,
     pool_config_map_name,
@@ -48,11 +49,14 @@ class Declaration:
     problem: str | None = None  # what of the ConfigMap cannot be read
     hardware: PoolHardware = field(default_factory=PoolHardware)  # without the types, which are those of the nodes
     queue: PoolQueue | None = None
+    source: str = ""  # what declares it, see declared_source.py
 
 
 def pool_config_map(declaration: Declaration) -> dict[str, Any]:
     """The ConfigMap of a pool: ``nodes`` are YAML, one line ``<node>: <gpu type>`` each, the others are JSON."""
-    annotations = {"annotations": {DESCRIPTION: declaration.description}} if declaration.description else {}
+    texts = {DESCRIPTION: declaration.description, SOURCE: declaration.source}
+    annotated = {key: text for key, text in texts.items() if text}
+    annotations = {"annotations": annotated} if annotated else {}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -77,7 +81,8 @@ def declarations_in(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Decla
         metadata = config_map["metadata"]
         pool = (metadata.get("labels") or {}).get(POOL)
         if pool and is_managed(config_map) and metadata["name"] == pool_config_map_name(pool):
-            description = (metadata.get("annotations") or {}).get(DESCRIPTION) or ""
+            annotations = metadata.get("annotations") or {}
+            description, source = (annotations.get(key) or "" for key in (DESCRIPTION, SOURCE))
             data = config_map.get("data") or {}
             nodes, malformed = _parse_nodes(data.get("nodes") or "")
             hardware = _parse_hardware(data.get(HARDWARE) or "{}")
@@ -85,7 +90,7 @@ def declarations_in(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Decla
             problem = _problem(pool, malformed) if malformed else None
             if hardware is None or is_malformed:
                 problem = problem or _unread_problem(pool, HARDWARE if hardware is None else QUEUE)
-            found[pool] = Declaration(pool, description, nodes, problem, hardware or PoolHardware(), queue)
+            found[pool] = Declaration(pool, description, nodes, problem, hardware or PoolHardware(), queue, source)
     return found
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..declared_source import DeclaringOptions
 from ..namespaces import NamespaceOptions
 from ..options import ConcurrencyOptions, option
 from .runs.ledger import RERUN
@@ -14,7 +15,7 @@ JOB_KINDS = ("training", "inference", "notebook", "compute")
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobOptions(ConcurrencyOptions, NamespaceOptions):
+class JobOptions(ConcurrencyOptions, NamespaceOptions, DeclaringOptions):
     state: str = option("str", choices=["present", "absent", "paused", "resumed", "restarted"], default="present")
     src: list[str] | None = option("list", elements="path")
     definition: Any = option("raw")

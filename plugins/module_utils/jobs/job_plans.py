@@ -26,6 +26,7 @@ from ..cluster.read_jobs import (
 from ..cluster.read_nodes import read_lost_nodes
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue, is_terminating
+from ..declared_source import keep_source, record_source, recorded_source, source_problem, with_source
 from ..engine.dry_run import Blocker, block_plans, unmanaged_workloads, validate_by_dry_run
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan, Step, Suggest, describe
 from ..engine.planning import active_objects, plan_deletion, plan_job, starts_pods, step_for, upgraded
@@ -125,6 +126,8 @@ def _plan_present(
         if any(step.action is not Action.UNCHANGED for step in plan.steps):
             blockers += _of_somebody_else(plan, live[job.id], ownership)
             plan = ownership.signed(plan)
+        if problem := source_problem(_declared_by_source(live[job.id]), task.options):
+            blockers.append((plan, problem))
         plans.append(plan)
     plans = block_plans(plans, blockers, task.options.continue_on_error)
     plans, blockers = _after_predecessors(task, _validated(task, plans)), []
@@ -142,7 +145,39 @@ def _plan_present(
     for plan in plans if task.options.recreate else ():
         if plan.stops:
             task.warn(f"{describe(plan)}: recreating it stops {plan.stops}.")
-    return block_plans(plans, blockers, task.options.continue_on_error)
+    plans = block_plans(plans, blockers, task.options.continue_on_error)
+    return [_with_source(task, plan, live[plan.namespace, plan.name], ownership) for plan in plans]
+
+
+def _with_source(task: Task[JobOptions], plan: Plan, live: list[dict[str, Any]], ownership: Ownership) -> Plan:
+    """The plan that also records what declares the job. One of another user that is as declared stays as it is.
+
+    Last, because that starts no pods: nothing has to be checked for it.
+    """
+    after = record_source(plan, task.options.source)
+    if after.changed and not plan.changed and _of_somebody_else(plan, live, ownership):
+        return plan
+    return after
+
+
+def _declared_by_source(live: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The objects that say which source declares a job: its workloads, without one what is left of it.
+
+    Its other objects are known by labels alone, which whoever may write in the namespace can set.
+    """
+    active = active_objects(live)
+    return [obj for obj in active if obj["kind"] in WORKLOAD_KINDS] or active
+
+
+def _keep_sources(objects: tuple[dict[str, Any], ...], live: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """The objects of a job with the sources that are recorded on the live ones, or else on what declares the job."""
+    present = {(obj["kind"], obj["metadata"]["name"]): obj for obj in live}
+    own = next(filter(None, map(recorded_source, _declared_by_source(live))), "")
+    kept = []
+    for obj in objects:
+        found = present.get((obj["kind"], obj["metadata"]["name"]))
+        kept.append(keep_source(obj, found) if found or not own else with_source(obj, own))
+    return tuple(kept)
 
 
 def _warn_of_mistakes(
@@ -251,7 +286,7 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
                 job.name,
                 job.namespace,
                 job.kind or "",
-                keep_submitter(form, live[job.id]),
+                _keep_sources(keep_submitter(form, live[job.id]), live[job.id]),
                 live[job.id],
                 later_defaults(job.former_command),
             )
@@ -297,7 +332,9 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
     for job in jobs:
         pods = left.get(job.id, ())
         kinds = sorted({obj["metadata"]["labels"].get(JOB_TYPE) for obj in (*live[job.id], *pods)} - {None})
-        plan = plan_deletion(job.name, job.namespace, job.kind or "".join(kinds) or None, live[job.id])
+        objects, refused = _to_delete(live[job.id], task.options)
+        plan = plan_deletion(job.name, job.namespace, job.kind or "".join(kinds) or None, objects)
+        blockers += [(plan, refused)] if refused else []
         plan = plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in pods)))
         if job.kind and kinds and job.kind not in kinds:
             blockers.append((plan, _of_another_kind(kinds[0])))
@@ -312,6 +349,25 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
             for plan in plans
         ]
     return block_plans(plans, blockers, task.options.continue_on_error)
+
+
+def _to_delete(live: list[dict[str, Any]], options: JobOptions) -> tuple[list[dict[str, Any]], str]:
+    """The objects of a job that a task may delete for the source that declares them, or why it may delete none.
+
+    What a manifest declares may be of no source yet, but what a name stands for has to be of this one.
+    """
+    source, declaring = options.source, _declared_by_source(live)
+    if not source:
+        return live, ""
+    if problem := source_problem(declaring, options):
+        return [], problem
+    own = {source} if options.name else {source, ""}
+    others = [obj for obj in declaring if recorded_source(obj) not in own]
+    if declaring and declaring[0]["kind"] not in WORKLOAD_KINDS:
+        return [obj for obj in live if recorded_source(obj) in own], ""
+    if others:
+        return [], f"{source} does not declare it, so it is kept."
+    return [obj for obj in live if recorded_source(obj) in ("", source)], ""
 
 
 def plan_restart(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:

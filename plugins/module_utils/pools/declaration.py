@@ -10,7 +10,7 @@ from typing import Any
 from ..cluster.pool_declarations import HARDWARE, QUEUE, Declaration, pool_config_map
 from ..engine.paths import ABSENT, Change, Path, value_at
 from ..engine.plan import Action, Plan, Step
-from ..labels import DESCRIPTION, MANAGED_BY, POOL, SYSTEM_NAMESPACE, pool_config_map_name
+from ..labels import DESCRIPTION, MANAGED_BY, POOL, SOURCE, SYSTEM_NAMESPACE, pool_config_map_name
 
 
 def declarations_after(
@@ -43,6 +43,7 @@ _FIELDS: tuple[Path, ...] = (
     ("metadata", "labels", MANAGED_BY),
     ("metadata", "labels", POOL),
     ("metadata", "annotations", DESCRIPTION),
+    ("metadata", "annotations", SOURCE),
     ("data", "nodes"),
     ("data", HARDWARE),
     ("data", QUEUE),

@@ -28,7 +28,7 @@ class PoolRequest:
 
     With ``purge`` the pool has exactly ``nodes`` (name -> GPU type), otherwise at least these. ``nodes`` None changes
     nothing but ``remove``, ``description`` None keeps the live one. ``hardware`` are the fields of PoolHardware that
-    change. ``queue`` only counts if ``sets_queue``.
+    change. ``queue`` only counts if ``sets_queue``. ``source`` is what declares the pool, "" keeps what is recorded.
     """
 
     name: str
@@ -40,6 +40,7 @@ class PoolRequest:
     hardware: Mapping[str, Any] = field(default_factory=dict)
     queue: PoolQueue | None = None
     sets_queue: bool = False
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,8 @@ def _declarations(targets: Mapping[str, _Target], live: LivePools) -> dict[str, 
         queue = target.request.queue if target.request.sets_queue or not before else before.queue
         after = None
         if target.request.present:
-            after = Declaration(name, description, target.nodes, hardware=hardware, queue=queue)
+            source = target.request.source or (before.source if before else "")
+            after = Declaration(name, description, target.nodes, hardware=hardware, queue=queue, source=source)
         if after != before:
             found[name] = after
     return found

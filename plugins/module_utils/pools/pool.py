@@ -6,7 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..cluster.pool_declarations import PoolQueue
+from ..declared_source import require_usable
 from ..jobs.priority_classes import provide_priority_classes
+from ..namespaces import allowed_namespaces
 from ..queues.provide_queues import QueueChanges, provide_queues, queued_pools
 from ..task import ModuleSpec, Task, TaskFailed
 from .drain import await_division, disturbance, drained, jobs_on_divided_nodes
@@ -25,6 +27,7 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with a message that says that nothing was
     changed, or what could not be rolled back.
     """
+    require_usable(task.options)
     requests = select_pools(task.options)
     if not requests:
         return {"changed": False, "results": [], "diff": [], "msg": "0 pools: nothing to do"}
@@ -32,7 +35,14 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
 
     def plan() -> PoolPlans:
         ignored = frozenset(task.options.ignore_jobs or ())
-        return plan_pools(client, requests, force=task.options.force, ignored_jobs=ignored)
+        return plan_pools(
+            client,
+            requests,
+            force=task.options.force,
+            ignored_jobs=ignored,
+            options=task.options,
+            limited=allowed_namespaces(task) is not None,
+        )
 
     def apply() -> PoolPlans:
         return apply_under_lease(
@@ -118,6 +128,8 @@ def select_pools(options: PoolOptions) -> list[PoolRequest]:
                 },
                 queue=PoolQueue(**model.queue.model_dump()) if model.queue else None,
                 sets_queue=complete or options.queue is not None,
+                # What a manifest declares may be of no source yet, also if it is deleted.
+                source=(options.source or "") if named or options.state == "present" else "",
             )
         )
     if not requests and not options.allow_empty:

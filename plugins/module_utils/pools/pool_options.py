@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..accelerators.hardware import PoolHardware
+from ..declared_source import DeclaringOptions
+from ..namespaces import NamespaceOptions
 from ..options import ConcurrencyOptions, option
 
 # What a pool says of its nodes.
@@ -14,7 +16,7 @@ HARDWARE_OPTIONS = tuple(each.name for each in fields(PoolHardware) if each.name
 
 
 @dataclass(frozen=True, kw_only=True)
-class PoolOptions(ConcurrencyOptions):
+class PoolOptions(ConcurrencyOptions, NamespaceOptions, DeclaringOptions):
     state: str = option("str", choices=["present", "absent"], default="present")
     src: list[str] | None = option("list", elements="path")
     definition: Any = option("raw")

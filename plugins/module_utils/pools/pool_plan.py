@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..accelerators.catalog import Catalog, Profile
 from ..accelerators.hardware import DEFAULT_ACCELERATOR, PoolHardware, UnfitHardware
@@ -12,6 +12,7 @@ from ..cluster.declared import declared_in
 from ..cluster.pool_declarations import Declaration
 from ..cluster.read_jobs import WORKLOADS
 from ..cluster.status import status_of
+from ..declared_source import DeclaringOptions, declared_elsewhere, limited_problem
 from ..engine.node_writer import LabelChange, node_label_values, read_node_metadata
 from ..engine.plan import Plan
 from ..kube.client import Client
@@ -23,6 +24,8 @@ from ..task import TaskFailed
 from .declaration import plan_config_maps
 from .lease import Versions, versions_of
 from .membership import LivePools, Membership, PoolRequest, plan_membership
+
+_OF_NO_SOURCE = DeclaringOptions()
 
 
 @dataclass(frozen=True)
@@ -58,11 +61,14 @@ def plan_pools(
     force: bool,
     ignored_jobs: Collection[str] = (),
     keep_going: bool = False,
+    options: DeclaringOptions = _OF_NO_SOURCE,
+    limited: bool = False,
 ) -> PoolPlans:
     """Two lists of requests, nodes and ConfigMaps, in pages. Raises TaskFailed with all blockers, or with
     ``keep_going`` returns them.
 
-    ``ignored_jobs`` (``<namespace>/<name>``) do not count as users of a deleted pool.
+    ``ignored_jobs`` (``<namespace>/<name>``) do not count as users of a deleted pool. ``limited``: the task may only
+    act in some namespaces, and so only on pools that its own source declares.
     """
     nodes = read_node_metadata(client)
     config_maps = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE)
@@ -73,10 +79,17 @@ def plan_pools(
     labels = {name: metadata.get("labels") or {} for name, metadata in nodes.items()}
     live = LivePools(labels, declarations, unmanaged, declared.profiles)
 
+    elsewhere = dict(_declared_elsewhere(requests, declarations, options))
+    requests = [
+        replace(each, source="") if limited and _is_unmarked(declarations.get(each.name)) else each
+        for each in requests
+        if each.name not in elsewhere
+    ]
     membership = plan_membership(requests, live, force=force)
     in_use = _deleted_pools_in_use(client, membership, ignored_jobs, force=force)
     unfit = _unfit_hardware(requests, declared.profiles)
-    blockers = [*membership.blockers, *unfit, *_unfit_queues(client, membership), *(() if force else in_use)]
+    others = [*elsewhere.values(), *_changed_for_others(membership, declarations, options, limited)]
+    blockers = [*others, *membership.blockers, *unfit, *_unfit_queues(client, membership), *(() if force else in_use)]
     if blockers and not keep_going:
         raise TaskFailed.before_any_write(blockers)
     keys = (POOL, GPU_TYPE, GPU_TYPE_INTERNAL, DIVISION)
@@ -92,6 +105,35 @@ def plan_pools(
         warnings=(*in_use, *_forced_moves(membership), *_unread_lines(requests, declarations)),
         blockers=tuple(blockers),
     )
+
+
+def _declared_elsewhere(
+    requests: Iterable[PoolRequest], declarations: Mapping[str, Declaration], options: DeclaringOptions
+) -> Iterator[tuple[str, str]]:
+    """Why the source of the task may not declare, or delete, pools that it names."""
+    for request in requests:
+        live = declarations.get(request.name)
+        problem = declared_elsewhere([live.source], options) if live else None
+        if live and not request.present and request.source and live.source != request.source:
+            problem = f"{request.source} does not declare it, so it is kept."
+        if problem:
+            yield request.name, f"pool {request.name}: {problem}"
+
+
+def _is_unmarked(declaration: Declaration | None) -> bool:
+    return declaration is not None and not declaration.source
+
+
+def _changed_for_others(
+    membership: Membership, declarations: Mapping[str, Declaration], options: DeclaringOptions, limited: bool
+) -> Iterator[str]:
+    """What keeps pools from changing: another source declares them, or the namespaces of the task are limited."""
+    changed = {pool.name for pool in membership.pools if pool.action != "unchanged"} | membership.declarations.keys()
+    for name in sorted(changed & declarations.keys()):
+        if problem := declared_elsewhere([declarations[name].source], options):
+            yield f"pool {name} would lose nodes: {problem}"
+        elif limited and (not options.source or declarations[name].source != options.source):
+            yield f"pool {name}: {limited_problem(options.source)}"
 
 
 def _unfit_hardware(requests: Iterable[PoolRequest], known: Catalog) -> Iterator[str]:

@@ -61,8 +61,9 @@ def _fields(declaration: Declaration | None) -> dict[str, str]:
     if declaration is None:
         return {}
     nodes = {f"nodes.{node}": declaration.nodes[node] or "no GPU type" for node in sorted(declaration.nodes)}
-    description = {"description": declaration.description} if declaration.description else {}
-    return {"name": declaration.name, **description, **_hardware(declaration), **_queue(declaration), **nodes}
+    texts = {"description": declaration.description, "source": declaration.source}
+    given = {name: text for name, text in texts.items() if text}
+    return {"name": declaration.name, **given, **_hardware(declaration), **_queue(declaration), **nodes}
 
 
 def _queue(declaration: Declaration) -> dict[str, str]:

@@ -18,7 +18,7 @@ from ..engine.plan import Action, Plan, Step
 from ..kube.client import Client
 from ..kube.errors import ApiError, ConcurrentChange, KubeError
 from ..kube.resources import CONFIG_MAP, NODE
-from ..labels import DESCRIPTION, SYSTEM_NAMESPACE, pool_config_map_name
+from ..labels import DESCRIPTION, SOURCE, SYSTEM_NAMESPACE, pool_config_map_name
 from ..manifest.problems import abridged
 from ..reporter import Report, silent
 from ..task import TaskFailed
@@ -217,7 +217,7 @@ class _ConfigMapWriter:
             )
             return 0
         wanted = step.desired["metadata"]
-        annotations = {DESCRIPTION: None, **wanted.get("annotations", {})}
+        annotations = {DESCRIPTION: None, SOURCE: None, **wanted.get("annotations", {})}
         data = {**({HARDWARE: None} if HARDWARE in (step.live.get("data") or {}) else {}), **step.desired["data"]}
         patch = {"metadata": {"labels": wanted["labels"], "annotations": annotations}, "data": data}
         written = self.client.merge_patch(CONFIG_MAP, metadata, patch, dry_run=self.check_mode)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.declared import read_declared
+from ..declared_source import require_usable
 from ..engine.apply import ApplyResult
 from ..engine.plan import Action
 from ..jobs.priority_classes import provide_priority_classes
@@ -33,6 +34,7 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     """
     options = task.options
     task.require_non_negative("wait_timeout")
+    require_usable(options)
     quotas, mistakes = select_quotas(options)
     named = (*(options.namespaces or ()), *(namespace for quota in quotas for namespace in quota.namespaces))
     require_allowed(task, named, "O(namespaces)" if options.namespaces else "users")
@@ -41,10 +43,15 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
 
     def plan(live: LiveQuotas) -> QuotaPlans:
         if options.state == "present":
-            plans = plan_quotas(quotas, live)
+            plans = plan_quotas(quotas, live, options)
         else:
             plans = plan_quota_removal(
-                quotas, options.name, options.namespaces, live, delete_namespaces=options.delete_namespaces
+                quotas,
+                options.name,
+                options.namespaces,
+                live,
+                delete_namespaces=options.delete_namespaces,
+                sources=_sources(options),
             )
         # Also those that the manifest no longer names.
         require_allowed(task, (each.namespace for each in plans.plans if each.changed), "quota")
@@ -74,6 +81,13 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
         result["diff"] += grant_in_new_namespaces(task, created_namespaces(each.plan for each in applied))
         result["diff"] += provide_priority_classes(task)
     return result
+
+
+def _sources(options: QuotaOptions) -> set[str] | None:
+    """The sources of what a task may remove; None for all. What a manifest declares may be of no source yet."""
+    if options.source is None:
+        return None
+    return {options.source, *([""] if options.from_manifests else [])}
 
 
 def _provide_queues(

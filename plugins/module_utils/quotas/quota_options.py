@@ -6,12 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..declared_source import DeclaringOptions
 from ..namespaces import NamespaceOptions
 from ..options import ConcurrencyOptions, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuotaOptions(ConcurrencyOptions, NamespaceOptions):
+class QuotaOptions(ConcurrencyOptions, NamespaceOptions, DeclaringOptions):
     state: str = option("str", choices=["present", "absent"], default="present")
     src: list[str] | None = option("list", elements="path")
     definition: Any = option("raw")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..accelerators.hardware import UnfitHardware
 from ..cluster.status import being_deleted, is_terminating
+from ..declared_source import DeclaringOptions, keep_source, record_source_in, recorded_source, source_problem
 from ..engine.fields import is_owned
 from ..engine.paths import ABSENT, Change, value_at
 from ..engine.plan import Action, Plan, Step
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..manifest.quota_model import Quota
 
 Object = dict[str, Any]
+_OF_NO_SOURCE = DeclaringOptions()
 
 # Of what jobs have (https://kubernetes.io/docs/concepts/security/pod-security-standards).
 _FORBIDDEN = {
@@ -46,26 +48,47 @@ class QuotaPlans:
     others: dict[str, list[str]] = field(default_factory=dict)
 
 
-def plan_quotas(quotas: Sequence[Quota], live: LiveQuotas) -> QuotaPlans:
-    """Plan every declared namespace, then the removal of quotas from namespaces that are no longer declared."""
+def plan_quotas(quotas: Sequence[Quota], live: LiveQuotas, options: DeclaringOptions = _OF_NO_SOURCE) -> QuotaPlans:
+    """Plan every declared namespace, then the removal of quotas from namespaces that are no longer declared.
+
+    Of a task with a source, only those that it has declared: another one may have a quota of that name elsewhere.
+    """
     result = QuotaPlans()
     declared = {quota.quota.name: quota for quota in quotas}
     for quota in quotas:
         for namespace in quota.namespaces:
             result.blockers += _claimed_by_others(quota.quota.name, namespace, declared, live)
+            if problem := source_problem(live.of_quota(quota.quota.name).get(namespace, ()), options):
+                result.blockers.append(f"quota {quota.quota.name} in namespace {namespace}: {problem}")
+                continue
             try:
-                result.plans.append(_plan(quota, namespace, live, result))
+                result.plans.append(_plan(quota, namespace, live, result, options.source))
             except UnfitHardware as problem:
                 result.blockers.append(f"quota {quota.quota.name}: users.{namespace}.{problem}")
             _report_others(namespace, live, result)
     # Removals last: a namespace that moves to another quota is never without one.
     for quota in quotas:
         for namespace, objects in live.of_quota(quota.quota.name).items():
-            if namespace not in quota.namespaces:
+            if namespace not in quota.namespaces and _may_remove(quota.quota.name, namespace, objects, options, result):
                 moved = any(namespace in each.namespaces for each in quotas)
                 freed = None if moved else live.namespace(namespace)
                 result.plans.append(_removal(quota.quota.name, namespace, objects, freed))
     return result
+
+
+def _may_remove(
+    quota: str, namespace: str, objects: Iterable[Object], options: DeclaringOptions, result: QuotaPlans
+) -> bool:
+    """Whether a task removes a quota from a namespace that its manifest no longer has."""
+    sources = {recorded_source(obj) for obj in objects}
+    if not options.source or sources <= {options.source, *(options.adopt or ())}:
+        return True
+    if "" in sources:
+        result.warnings.append(
+            f"quota {quota} in namespace {namespace}: no source declares it, so it is kept. To remove it, use "
+            f"M(gpuctl_quota) with state absent, name {quota}, namespaces [{namespace}]."
+        )
+    return False
 
 
 def plan_quota_removal(
@@ -75,15 +98,19 @@ def plan_quota_removal(
     live: LiveQuotas,
     *,
     delete_namespaces: bool,
+    sources: Collection[str] | None = None,
 ) -> QuotaPlans:
     """Plan the removal of the quotas of manifests, of the quota ``name``, or of all quotas in ``namespaces``.
 
-    With a name, ``namespaces`` None stands for all namespaces of the quota; an empty list always stands for none.
+    With a name, ``namespaces`` None stands for all namespaces of the quota; an empty list always stands for none. With
+    ``sources``, quotas that another source declares stay, and so do their namespaces.
     """
     result = QuotaPlans()
     targets = list(dict.fromkeys(_targets(quotas, name, namespaces, live)))
     for quota, namespace in targets:
         objects = [obj for obj in live.in_namespace(namespace) if quota is not None and quota_name_of(obj) == quota]
+        if sources is not None and any(recorded_source(obj) not in sources for obj in objects):
+            continue
         if quota is not None and not objects:
             result.blockers += _unmanaged_with_same_name(quota, namespace, live)
         present = live.namespace(namespace)
@@ -103,7 +130,7 @@ def plan_quota_removal(
     return result
 
 
-def _plan(quota: Quota, namespace: str, live: LiveQuotas, result: QuotaPlans) -> Plan:
+def _plan(quota: Quota, namespace: str, live: LiveQuotas, result: QuotaPlans, source: str | None) -> Plan:
     name = quota.quota.name
     result.blockers += _unmanaged_with_same_name(name, namespace, live)
     present = live.namespaces.get(namespace)
@@ -113,7 +140,8 @@ def _plan(quota: Quota, namespace: str, live: LiveQuotas, result: QuotaPlans) ->
     left = {(obj["kind"], obj["metadata"]["name"]): obj for obj in its}
 
     def plan_object(obj: Object) -> Step:
-        return step_for(obj, left.pop((obj["kind"], obj["metadata"]["name"]), None))
+        found = left.pop((obj["kind"], obj["metadata"]["name"]), None)
+        return record_source_in(step_for(keep_source(obj, found), found), source)
 
     # The defaults come before the limits that require them.
     defaults = quota_objects.limit_range(quota, namespace)

@@ -15,6 +15,7 @@ from ...accelerators.hardware import UnfitHardware
 from ...access.policy import PolicyOptions, plan_policy, rules_in
 from ...cluster.declared import read_declared
 from ...cluster.read_jobs import JobId
+from ...declared_source import DeclaringOptions
 from ...engine.apply import Executor
 from ...engine.dry_run import PlansRejected
 from ...engine.node_writer import LabelChange
@@ -30,7 +31,7 @@ from ...jobs.select import SelectedJob, select_jobs
 from ...kube.errors import ConnectionProblem, KubeError
 from ...labels import POOL
 from ...manifest.problems import MissingLibrary
-from ...namespaces import NamespaceOptions, require_allowed
+from ...namespaces import NamespaceOptions, allowed_namespaces, require_allowed
 from ...nodes.label_options import desired_labels
 from ...nodes.node_label_options import NodeLabelOptions
 from ...nodes.node_label_plan import plan_node_labels
@@ -60,11 +61,12 @@ class SourceOptions(ConcurrencyOptions, NamespaceOptions):
     src: list[str] = option("list", elements="path", required=True)
     policies: list[str] | None = option("list", elements="path")
     node_labels: dict[str, Any] | None = option("dict")
+    source: str | None = option("str")
     namespace: str | None = option("str")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DirectoryOptions(SourceOptions):
+class DirectoryOptions(SourceOptions, DeclaringOptions):
     """And how the modules that provision runs apply it."""
 
     force: bool = option("bool", default=False)
@@ -123,7 +125,7 @@ class DirectoryPlan:
     warnings: list[str] = field(default_factory=list)
     pools: PoolPlans | None = None
     declared: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    """What the directory declares: namespace and name, by kind."""
+    """What the directory declares: namespace and name, by kind. A kind of which nothing is known is missing."""
 
     def add(self, kind: str, plans: Iterable[Plan]) -> None:
         """Add what is applied before the jobs, and go on from there."""
@@ -174,14 +176,20 @@ def _plan_pools(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan
         allow_empty=True,
         force=options.force,
         drain=options.drain,
+        allowed_namespaces=options.allowed_namespaces,
+        source=options.source,
+        adopt=options.adopt,
         concurrency=options.concurrency,
     )
     task = task.with_options(own)
     requests = select_pools(own)
+    found.declare("pool", (("", request.name) for request in requests))
     if not requests:
         return
-    found.declare("pool", (("", request.name) for request in requests))
-    found.pools = plans = plan_pools(found.client, requests, force=own.force, keep_going=True)
+    limited = allowed_namespaces(task) is not None
+    found.pools = plans = plan_pools(
+        found.client, requests, force=own.force, keep_going=True, options=own, limited=limited
+    )
     found.problems += [Problem("pool", text) for text in plans.blockers]
     found.warnings += plans.warnings
     if not plans.blockers:
@@ -248,16 +256,18 @@ def _plan_quotas(task: Task[Any], options: DirectoryOptions, found: DirectoryPla
         allow_empty=True,
         allowed_namespaces=options.allowed_namespaces,
         force_conflicts=options.force_conflicts,
+        source=options.source,
+        adopt=options.adopt,
         concurrency=options.concurrency,
     )
     quota_task = task.with_options(own)
     quotas, mistakes = select_quotas(own)
-    if not quotas:
-        return
     require_allowed(quota_task, [namespace for quota in quotas for namespace in quota.namespaces], "users")
     found.declare("quota", ((namespace, quota.quota.name) for quota in quotas for namespace in quota.namespaces))
+    if not quotas:
+        return
     read_declared(found.client, task.warn)
-    planned = plan_quotas(quotas, read_live_quotas(found.client))
+    planned = plan_quotas(quotas, read_live_quotas(found.client), own)
     require_allowed(quota_task, (each.namespace for each in planned.plans if each.changed), "quota")
     found.problems += [Problem("quota", text) for text in planned.blockers]
     found.warnings += planned.warnings
@@ -274,12 +284,23 @@ def _plan_quotas(task: Task[Any], options: DirectoryOptions, found: DirectoryPla
 
 
 def _plan_policies(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
-    given = [PolicyOptions(src=file) for file in options.policies or ()]
+    if options.policies is None:
+        return
+    given = [
+        PolicyOptions(
+            src=file, allowed_namespaces=options.allowed_namespaces, source=options.source, adopt=options.adopt
+        )
+        for file in options.policies
+    ]
     policies = [(own, rules) for own in given if (rules := rules_in(own)) is not None]
     # All of them before any is planned: one that cannot be must not make the others seem to be no longer declared.
     found.declare("policy", (("", rules.name) for _own, rules in policies))
     for own, rules in policies:
-        plan = plan_policy(task.with_options(own), rules.name, rules)
+        try:
+            plan = plan_policy(task.with_options(own), rules.name, rules)
+        except TaskFailed as problem:
+            found.problems.append(Problem("policy", _told(problem), "", rules.name))
+            continue
         executor = Executor(found.client, check_mode=True, gone_timeout=0, warn=task.warn)
         (result,) = executor.apply_plans([plan], keep_going=True)
         if result and result.error:
@@ -325,6 +346,8 @@ def _plan_jobs(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan)
         takeover=options.takeover,
         force_conflicts=options.force_conflicts,
         wait_for_nodes=options.wait_for_nodes,
+        source=options.source,
+        adopt=options.adopt,
         continue_on_error=True,
         concurrency=options.concurrency,
     )

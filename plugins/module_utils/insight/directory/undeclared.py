@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Objects of ours that a directory does not declare, in the kinds of which it declares any."""
+"""What a source has declared, and its directory does not declare any more."""
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...cluster.pool_declarations import declarations_in
 from ...cluster.read_jobs import OWNED, WORKLOADS, JobId
 from ...cluster.status import is_terminating, status_of
+from ...declared_source import of_source
 from ...engine.plan import WORKLOAD_KINDS
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
@@ -28,6 +30,9 @@ from ...labels import (
 )
 from ...quotas.usage import quota_name_of
 
+if TYPE_CHECKING:
+    from .directory_plan import SourceOptions
+
 Object = dict[str, Any]
 
 
@@ -40,28 +45,48 @@ class Undeclared(NamedTuple):
     objects: list[Object]
 
 
-def find_undeclared(
-    client: Client, declared: Mapping[str, Sequence[tuple[str, str]]], allowed: Collection[str] | None
-) -> Iterator[Undeclared]:
-    """Only in kinds that the directory declares: another directory may have the others.
+def whole_source(options: SourceOptions) -> str:
+    """The source of a task, if the task has all that it declares: of single files, nobody knows what else there is."""
+    return options.source if options.source and all(map(os.path.isdir, options.src)) else ""
 
-    ``declared``: namespace and name, by kind. ``allowed``: the namespaces that the task may act in; None for all.
+
+def find_undeclared(
+    client: Client,
+    declared: Mapping[str, Sequence[tuple[str, str]]],
+    allowed: Collection[str] | None,
+    source: str,
+) -> Iterator[Undeclared]:
+    """What carries the source, and is not declared. Nothing else: it is what others declare, or a person has made.
+
+    ``declared``: namespace and name, by kind, of the kinds that could be read. ``allowed``: the namespaces that the
+    task may act in; None for all.
     """
-    names = {kind: {name for _namespace, name in places} for kind, places in declared.items() if places}
-    config_maps = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE) if {"pool", "policy"} & names.keys() else []
-    if "pool" in names:
-        for name, obj in undeclared_pools(config_maps, names["pool"]):
+    if not source:
+        return
+    names = {kind: {name for _namespace, name in places} for kind, places in declared.items()}
+
+    def read(read_objects: Callable[[], list[Object]], *kinds: str) -> list[Object]:
+        """Who declares nothing of a kind need not be allowed to list it."""
+        if any(names.get(kind) for kind in kinds):
+            return read_objects()
+        none: list[Object] = []
+        return if_allowed(read_objects, none)
+
+    if {"pool", "policy"} & names.keys():
+        config_maps = read(lambda: client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE), "pool", "policy")
+        config_maps = of_source(config_maps, source)
+        for name, obj in undeclared_pools(config_maps, names["pool"]) if "pool" in names else ():
             yield Undeclared("pool", "", name, [obj])
-    if "policy" in names:
-        for name, obj in undeclared_policies(config_maps, names["policy"]):
+        for name, obj in undeclared_policies(config_maps, names["policy"]) if "policy" in names else ():
             yield Undeclared("policy", "", name, [obj])
     if "quota" in names:
-        for name, objects in undeclared_quotas(read_quotas(client, allowed), names["quota"]).items():
+        quotas = of_source(read(lambda: read_quotas(client, allowed), "quota"), source)
+        for name, objects in undeclared_quotas(quotas, names["quota"]).items():
             yield Undeclared("quota", "", name, objects)
     if "job" in names:
         jobs = set(declared["job"])
-        read = read_job_objects(client, allowed, {namespace for namespace, _name in jobs})
-        for (namespace, name), objects in undeclared_jobs(read, jobs).items():
+        found = read(lambda: read_job_objects(client, allowed, {namespace for namespace, _name in jobs}), "job")
+        for (namespace, name), objects in undeclared_jobs(found, jobs, source).items():
             yield Undeclared("job", namespace, name, objects)
 
 
@@ -90,9 +115,12 @@ def undeclared_quotas(quotas: Iterable[Object], declared: Collection[str]) -> di
     return found
 
 
-def undeclared_jobs(objects: Iterable[Object], declared: Collection[JobId]) -> dict[JobId, list[Object]]:
-    """The workload of each job that is not declared; without one, what is left of it. Ended trainings go by themselves,
-    and what has an owner goes with it."""
+def undeclared_jobs(objects: Iterable[Object], declared: Collection[JobId], source: str) -> dict[JobId, list[Object]]:
+    """The workload of each job that the source has declared and declares no longer; without one, what is left of it.
+    Ended trainings go by themselves, and what has an owner goes with it.
+
+    A job belongs to the source if its workload does: who may write in the namespace can label other objects as its own.
+    """
     found: dict[JobId, list[Object]] = defaultdict(list)
     for obj in objects:
         job = obj["metadata"]["namespace"], job_name_of(obj) or ""
@@ -104,8 +132,12 @@ def undeclared_jobs(objects: Iterable[Object], declared: Collection[JobId]) -> d
         running = [
             obj for obj in workloads if not is_terminating(obj) and status_of(obj) not in ("Succeeded", "Failed")
         ]
-        rest = [obj for obj in own if not is_terminating(obj) and not obj["metadata"].get("ownerReferences")]
-        if shown := running if workloads else rest:
+        if workloads:
+            shown = running if len(of_source(running, source)) == len(running) else []
+        else:
+            rest = [obj for obj in own if not is_terminating(obj) and not obj["metadata"].get("ownerReferences")]
+            shown = of_source(rest, source)
+        if shown:
             left[job] = shown
     return left
 

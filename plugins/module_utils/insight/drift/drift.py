@@ -9,6 +9,7 @@ from typing import Any
 
 from ...accelerators.catalog import catalog
 from ...cluster.pool_declarations import pool_config_map
+from ...declared_source import require_usable
 from ...engine.paths import Path
 from ...engine.plan import WORKLOAD_KINDS, Action, Step
 from ...jobs.submitter import Ownership
@@ -19,7 +20,8 @@ from ...namespaces import allowed_namespaces
 from ...options import option
 from ...task import Task
 from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, PlannedManifest, SourceOptions, plan_directory
-from ..directory.undeclared import Undeclared, find_undeclared
+from ..directory.source_marks import is_mark
+from ..directory.undeclared import Undeclared, find_undeclared, whole_source
 from .drift_rows import (
     INFO,
     WARNING,
@@ -48,17 +50,21 @@ class DriftOptions(SourceOptions):
 @dataclass
 class Drift:
     """``rows`` are the differences. By kind, namespace and name: ``steps`` the objects of manifests, ``added`` the live
-    objects with what others have added to them. ``undeclared`` is what other modules can delete."""
+    objects with what others have added to them. ``undeclared`` is what other modules can delete. ``unmarked`` are the
+    manifests that do not record their source yet."""
 
     directory: DirectoryPlan
     rows: list[Row] = field(default_factory=list)
     undeclared: list[Undeclared] = field(default_factory=list)
+    unmarked: set[str] = field(default_factory=set)
     steps: dict[str, Step] = field(default_factory=dict)
     added: dict[str, tuple[Object, list[Path]]] = field(default_factory=dict)
 
     def compare(self, step: Step, declaring: Declaring) -> None:
         """Compare an object of a manifest."""
         self.rows += step_rows(step, declaring)
+        if any(map(is_mark, step.changes)):
+            self.unmarked.add(declaring.manifest)
         if step.live:
             self.steps[object_place(step.live)] = step
             if step.desired and is_managed(step.live):
@@ -83,6 +89,7 @@ def find_drift(task: Task[Any]) -> Drift:
     forced = DirectoryOptions(
         **declared, force=True, takeover=True, force_conflicts=True, recreate=True, wait_for_nodes=True
     )
+    require_usable(forced)
     directory = plan_directory(task, forced, reads_only=True)
     drift = Drift(directory)
     for manifest in directory.manifests:
@@ -152,7 +159,8 @@ def _without_status(entry: Mapping[str, Any]) -> Object:
 
 def _add_undeclared(task: Task[Any], drift: Drift) -> None:
     ownership = Ownership(task)
-    for found in find_undeclared(task.client(), drift.directory.declared, allowed_namespaces(task)):
+    declared, allowed = drift.directory.declared, allowed_namespaces(task)
+    for found in find_undeclared(task.client(), declared, allowed, whole_source(task.options)):
         title = f"{found.kind} {qualified_name(found.namespace, found.name)}"
         level = _level(ownership, found.objects) if found.kind == "job" else WARNING
         drift.rows += [undeclared_row(obj, title, level) for obj in found.objects]

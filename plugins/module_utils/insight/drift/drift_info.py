@@ -11,6 +11,7 @@ from typing import Any
 from ...manifest.problems import number_of, qualified_name
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
+from ..directory.source_marks import unmarked_text
 from .drift import Drift, DriftOptions, find_drift
 from .drift_rows import ADDED, CHANGED, ERROR, INFO, MISSING, REMOVED, UNDECLARED, WARNING, Row
 
@@ -60,10 +61,12 @@ def _report(options: DriftInfoOptions, drift: Drift) -> dict[str, Any]:
             }
             for each in drift.undeclared
         ],
+        "source": options.source,
+        "unmarked": len(drift.unmarked),
         "problems": problems,
         "counts": {level: levels[level] for level in _ORDER},
         "src": list(options.src),
-        "msg": drift_summary(rows, problems),
+        "msg": drift_summary(rows, problems) + unmarked_text(len(drift.unmarked)),
     }
 
 

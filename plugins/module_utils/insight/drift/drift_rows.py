@@ -15,6 +15,7 @@ from ...kube.resources import Object
 from ...labels import BUILT_BY, SUBMITTED_BY
 from ...manifest.problems import qualified_name
 from ...redaction import marked_variables, mask_value, masked_object
+from ..directory.source_marks import is_mark
 from .field_holders import CONTROLLER, OTHERS, UNKNOWN, Addition, Blame, additions, blame, last_of_others, last_run
 
 Row = dict[str, Any]
@@ -51,7 +52,7 @@ def step_rows(step: Step, declaring: Declaring) -> Iterator[Row]:
         yield _object_row(step.live, declaring, UNDECLARED, ERROR)
         return
     for change in masked_changes(step):
-        if not any(change.path[: len(each)] == each for each in _BOOKKEEPING):
+        if not is_mark(change) and not any(change.path[: len(each)] == each for each in _BOOKKEEPING):
             yield change_row(step.live, change, declaring)
 
 

@@ -16,6 +16,7 @@ from ...cluster.declared import read_declared
 from ...cluster.nodes import Node, PodUse, slim_node, with_use
 from ...cluster.read_jobs import read_pods
 from ...cluster.read_nodes import read_uses
+from ...declared_source import require_usable
 from ...engine.changes import diffs_of
 from ...engine.plan import Action
 from ...jobs.runs.run_history import REPLACED, PastRun, read_history
@@ -29,7 +30,8 @@ from ...namespaces import allowed_namespaces, own_namespace
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, plan_directory
-from ..directory.undeclared import Undeclared, find_undeclared
+from ..directory.source_marks import only_marks, unmarked_text
+from ..directory.undeclared import Undeclared, find_undeclared, whole_source
 from ..history.past_runs import read_histories
 from .plan_capacity import node_rows, pool_rows_of, quota_rows_of, team_rows
 from .plan_effects import PlanEffect, jobs_with_pods, plan_effect
@@ -62,6 +64,7 @@ _NOT_OF_PLAN = ("plan", "concurrency")
 def run(task: Task[PlanOptions]) -> dict[str, Any]:
     """Plan, and with ``plan`` compare: raises TaskFailed if that is not the plan that would be made now."""
     options = task.options
+    require_usable(options)
     key = task.environ.get(PLAN_KEY, "")
     task.mask({key} - {""})
     if unfit := key_problem(key):
@@ -89,7 +92,7 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
         _require_same(task, saved, plan, problems)
     done, number = steps_done(saved, plan) if saved is not None else ([], 0)
     result = _report(task, found, effects)
-    message = plan_summary(result["results"], result["totals"], problems)
+    message = plan_summary(result["results"], result["totals"], problems, result["unmarked"])
     if done:
         message = (
             f"{len(done)} of {number_of(number, 'step')} of the plan done before, {number - len(done)} now. {message}"
@@ -232,9 +235,12 @@ def _report(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequence[Pla
     before, after = [now for now, _then in pairs], [then for _now, then in pairs]
     nodes = node_rows(with_use(before, known), after, known, effects)
     declared = [name for _namespace, name in found.declared.get("pool", ())]
-    rows = [effect.row for effect in effects if effect.manifest.plan.changed or effect.manifest.problem]
+    changed = [effect for effect in effects if effect.manifest.plan.changed or effect.manifest.problem]
+    rows = [each.row for each in changed if each.manifest.problem or not only_marks(each.manifest.plan)]
     return {
         "results": rows,
+        "source": task.options.source,
+        "unmarked": len(changed) - len(rows),
         "not_declared": _undeclared(task, found),
         "unchanged": sum(not effect.manifest.plan.changed for effect in effects),
         "pools": pool_rows_of(nodes, effects, declared),
@@ -263,7 +269,8 @@ def _notes(warnings: Sequence[str]) -> list[str]:
 def _undeclared(task: Task[PlanOptions], found: DirectoryPlan) -> list[dict[str, Any]]:
     undeclared: list[Undeclared] = []
     try:
-        undeclared.extend(find_undeclared(task.client(), found.declared, allowed_namespaces(task)))
+        allowed = allowed_namespaces(task)
+        undeclared.extend(find_undeclared(task.client(), found.declared, allowed, whole_source(task.options)))
     except ApiError as error:
         if not error.is_forbidden:
             raise
@@ -306,7 +313,10 @@ _WORDS = {
 
 
 def plan_summary(
-    rows: Sequence[Mapping[str, Any]], totals: Mapping[str, Any], problems: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]],
+    totals: Mapping[str, Any],
+    problems: Sequence[Mapping[str, Any]],
+    unmarked: int = 0,
 ) -> str:
     """``12 changes: 3 to create, 9 to update in place; 2 jobs restart.``"""
     counts = Counter(row["action"] for row in rows if not row["problem"])
@@ -316,4 +326,4 @@ def plan_summary(
         text += f"; {number_of(totals['restarts'], 'job')} {'restarts' if totals['restarts'] == 1 else 'restart'}"
     if problems:
         text += f"; refused because of {number_of(len(problems), 'problem')}"
-    return f"{text}."
+    return f"{text}.{unmarked_text(unmarked)}"
