@@ -13,11 +13,11 @@ other object.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .engine.paths import Change, Path, value_at, with_value_at
+from .engine.paths import ABSENT, Change, Path, value_at, with_value_at
 from .engine.plan import Action, Plan, Step
 from .labels import FIELD_MANAGER, SOURCE
 from .options import Options, option
@@ -26,7 +26,7 @@ from .task import TaskFailed
 Object = dict[str, Any]
 
 PATH: Path = ("metadata", "annotations", SOURCE)
-_NAME = re.compile(r"[A-Za-z0-9_][\w./:@~+-]{0,252}", re.ASCII)
+_NAME = re.compile(r"\w[\w./:@~+-]{0,252}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,13 @@ def record_source_in(step: Step, source: str | None) -> Step:
     if before == source or step.action not in _IN_PLACE:
         return step
     others = (change for change in step.changes if change.path != PATH)
-    return replace(step, action=Action.UPDATE, changes=(*others, Change(PATH, before, source)))
+    found = (*others, Change(PATH, before, source))
+    return replace(step, action=Action.ANNOTATE if only_marks(found) else Action.UPDATE, changes=found)
+
+
+def only_marks(changes: Collection[Change]) -> bool:
+    """Whether the changes only record a source where there was none. That is no difference from a manifest."""
+    return len(changes) == 1 and all(change.path == PATH and change.before is ABSENT for change in changes)
 
 
 def of_source(objects: Iterable[Object], source: str) -> list[Object]:

@@ -440,7 +440,7 @@ results:
     action:
       description:
         - The change that was made, or would be made in check mode. One of V(create), V(update), V(recreate), V(unchanged),
-          V(delete), V(pause), V(resume), V(restart) and V(scale).
+          V(delete), V(pause), V(resume), V(restart), V(scale) and V(annotate), which only records O(source).
         - For a failed job, the part that was done before the failure.
       type: str
     error:

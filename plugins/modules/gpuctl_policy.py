@@ -79,6 +79,10 @@ resources:
   type: list
   elements: dict
   sample: [{action: create, kind: ValidatingAdmissionPolicy, name: gpuctl-company-pods, namespace: null}]
+action:
+  description: V(create), V(update), V(unchanged), V(delete), or V(annotate) if only O(source) was recorded.
+  returned: success, and if something was written
+  type: str
 name:
   description: Name of the policy.
   returned: success

@@ -265,7 +265,8 @@ results:
       type: str
     action:
       description:
-        - The change that was made, or would be made in check mode. One of V(create), V(update), V(unchanged) and V(delete).
+        - The change that was made, or would be made in check mode. One of V(create), V(update), V(unchanged), V(delete) and
+          V(annotate), which only records O(source).
       type: str
     description:
       description: Description of the pool. Empty if it has none.

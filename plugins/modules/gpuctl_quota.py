@@ -161,7 +161,8 @@ results:
       type: str
     action:
       description:
-        - The change that was made, or would be made in check mode. One of V(create), V(update), V(unchanged) and V(delete).
+        - The change that was made, or would be made in check mode. One of V(create), V(update), V(unchanged), V(delete) and
+          V(annotate), which only records O(source).
       type: str
     cpu:
       description: Usage and limit of CPU cores. V(none) if they are not limited or the quota was deleted.

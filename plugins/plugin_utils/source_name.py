@@ -107,4 +107,4 @@ def _read(file: Path) -> str:
 
 def _usable(name: str) -> str:
     """The name in the characters that names of sources may have."""
-    return re.sub(r"[^A-Za-z0-9./:@~+_-]+", "-", name).lstrip("-./:@~+")[:_LONGEST]
+    return re.sub(r"[^\w./:@~+-]+", "-", name).lstrip("-./:@~+")[:_LONGEST]

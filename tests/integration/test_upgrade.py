@@ -15,6 +15,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIEL
 
 from .ansible import Ansible, Run
 from .api import Api, eventually
+from .recorder import Recorder
 
 FORMER = Path(__file__).parents[1] / "unit" / "fixtures" / "former" / "built-by-1.0.0.yaml"
 APPLY = "application/apply-patch+yaml"
@@ -55,13 +56,27 @@ def provision(ansible: Ansible, namespace: str, *arguments: str, **variables: An
     return ansible.run("ansible-playbook", "runwhere.gpuctl.provision", "-e", given, "--diff", *arguments)
 
 
-def test_an_upgrade_restarts_nothing_and_is_no_drift(ansible: Ansible, api: Api, namespace: str, submitted: Path):
+def test_an_upgrade_restarts_nothing_and_is_no_drift(
+    ansible: Ansible, api: Api, namespace: str, submitted: Path, recorder: Recorder
+):
     before = pods(api, namespace)
-    for arguments in (["--check"], [], ["--check"]):
+    objects = "Everything is as declared. 4 objects of the directory {} its source, cluster."
+    for arguments, sentence in ((["--check"], "would record"), ([], "now record")):
+        done = provision(ansible, namespace, *arguments)
+        assert done.status == 0, done.output
+        assert objects.format(sentence) in " ".join(done.output.split()), done.output
+    recorder.clear()
+    for arguments in (["--check"], []):
         done = provision(ansible, namespace, *arguments)
         assert done.status == 0, done.output
         assert "changed=0" in done.output, done.output
+    assert recorder.writes == []
     assert pods(api, namespace) == before
+    for kind in ("deployment", "statefulset", "job", "service"):
+        for obj in api.list(kind, namespace):
+            assert obj["metadata"]["annotations"]["runwhere.ai/source"] == "cluster"
+            template = (obj["spec"].get("template") or {}).get("metadata") or {}
+            assert "runwhere.ai/source" not in (template.get("annotations") or {})
 
 
 def test_upgrade_asks_for_what_is_new(ansible: Ansible, api: Api, namespace: str, submitted: Path):

@@ -202,6 +202,7 @@ def _result(task: Task[PolicyOptions], plan: Plan) -> dict[str, Any]:
     shown = plan.with_steps(step for step in plan.steps if step.kind not in derived)
     return {
         "changed": plan.changed,
+        "action": str(plan.action),
         "resources": [resource_result(step) for step in plan.steps],
         "diff": task.diff(lambda: diffs_of(shown)),
     }

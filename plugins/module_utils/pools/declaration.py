@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..cluster.pool_declarations import HARDWARE, QUEUE, Declaration, pool_config_map
+from ..declared_source import only_marks
 from ..engine.paths import ABSENT, Change, Path, value_at
 from ..engine.plan import Action, Plan, Step
 from ..labels import DESCRIPTION, MANAGED_BY, POOL, SOURCE, SYSTEM_NAMESPACE, pool_config_map_name
@@ -58,4 +59,5 @@ def _step(declaration: Declaration | None, live: dict[str, Any]) -> Step:
         return Step(Action.CREATE, desired, live)
     values = ((path, value_at(live, path), value_at(desired, path)) for path in _FIELDS)
     found = tuple(Change(*each) for each in values if (each[1] or ABSENT) != (each[2] or ABSENT))
-    return Step(Action.UPDATE if found else Action.UNCHANGED, desired, live, found)
+    action = Action.ANNOTATE if only_marks(found) else Action.UPDATE
+    return Step(action if found else Action.UNCHANGED, desired, live, found)

@@ -256,8 +256,11 @@ def _pool_change(
     before = live.declarations.get(name)
     after = declarations.get(name) or before
     action = "unchanged"
-    if name in declarations or labels.keys() & {*target.nodes, *labelled}:
+    relabelled = labels.keys() & {*target.nodes, *labelled}
+    if name in declarations or relabelled:
         action = ("update" if before else "create") if present else "delete"
+    if action == "update" and before and after and not relabelled and not before.source:
+        action = "annotate" if after == replace(before, source=after.source) else action
     return PoolChange(
         name=name,
         action=action,

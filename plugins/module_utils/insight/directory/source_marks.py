@@ -5,23 +5,19 @@ from __future__ import annotations
 
 from ...declared_source import PATH
 from ...engine.paths import ABSENT, Change
-from ...engine.plan import Action, Plan, Step
+from ...engine.plan import Action, Plan
 from ...manifest.problems import number_of
 
 
-def only_marks(plan: Plan) -> bool:
+def only_annotates(plan: Plan) -> bool:
     """Whether a plan does nothing but record a source on objects that had none."""
-    changed = [step for step in (*plan.prerequisites, *plan.steps) if step.action is not Action.UNCHANGED]
-    return bool(changed) and all(map(_only_marks, changed))
-
-
-def _only_marks(step: Step) -> bool:
-    return step.action is Action.UPDATE and len(step.changes) == 1 and is_mark(step.changes[0])
+    actions = {step.action for step in (*plan.prerequisites, *plan.steps)} - {Action.UNCHANGED}
+    return actions == {Action.ANNOTATE}
 
 
 def is_mark(change: Change) -> bool:
     """Whether a change records a source where there was none."""
-    return change.path == PATH and change.before is ABSENT and change.after is not ABSENT
+    return change.path == PATH and change.before is ABSENT
 
 
 def unmarked_text(number: int) -> str:

@@ -96,7 +96,7 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
     number, gpus, asked = len(holding), sum(held.values()), sum(requested.values())
     wanted = asked_for = _wanted(manifest.plan, step, len(holding))
     each = _gpus_of_pod(step.desired or step.live)
-    if step.action is Action.UNCHANGED or manifest.problem:
+    if step.action in (Action.UNCHANGED, Action.ANNOTATE) or manifest.problem:
         return PlanEffect(manifest, number, number, gpus, gpus, asked, asked, asked)
     ending = _ending(step, list(holding), wanted)
     lost = [holding[uid] for uid in ending if manifest.kind in _LOSE_WORK]

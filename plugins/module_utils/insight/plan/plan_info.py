@@ -30,7 +30,7 @@ from ...namespaces import allowed_namespaces, own_namespace
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, plan_directory
-from ..directory.source_marks import only_marks, unmarked_text
+from ..directory.source_marks import only_annotates, unmarked_text
 from ..directory.undeclared import Undeclared, find_undeclared, whole_source
 from ..history.past_runs import read_histories
 from .plan_capacity import node_rows, pool_rows_of, quota_rows_of, team_rows
@@ -236,7 +236,7 @@ def _report(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequence[Pla
     nodes = node_rows(with_use(before, known), after, known, effects)
     declared = [name for _namespace, name in found.declared.get("pool", ())]
     changed = [effect for effect in effects if effect.manifest.plan.changed or effect.manifest.problem]
-    rows = [each.row for each in changed if each.manifest.problem or not only_marks(each.manifest.plan)]
+    rows = [each.row for each in changed if each.manifest.problem or not only_annotates(each.manifest.plan)]
     return {
         "results": rows,
         "source": task.options.source,
