@@ -14,27 +14,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from .engine.paths import ABSENT, Change, Path, value_at, with_value_at
 from .engine.plan import Action, Plan, Step
 from .labels import FIELD_MANAGER, SOURCE
-from .options import Options, option
+from .options import DeclaringOptions
 from .task import TaskFailed
 
 Object = dict[str, Any]
 
 PATH: Path = ("metadata", "annotations", SOURCE)
 _NAME = re.compile(r"\w[\w./:@~+-]{0,252}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeclaringOptions(Options):
-    """What declares the manifests of a task, and the sources whose objects it takes over."""
-
-    source: str | None = option("str")
-    adopt: list[str] | None = option("list", elements="str")
 
 
 def unusable_source(name: str | None) -> str | None:

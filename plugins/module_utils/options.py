@@ -39,3 +39,11 @@ class ConcurrencyOptions(Options):
     """The option of modules that write many objects. The client reads it like a connection option."""
 
     concurrency: int = option("int", default=10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaringOptions(Options):
+    """What declares the manifests of a task, and the sources whose objects it takes over; see declared_source.py."""
+
+    source: str | None = option("str")
+    adopt: list[str] | None = option("list", elements="str")

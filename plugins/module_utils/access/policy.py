@@ -12,7 +12,6 @@ from ..accelerators.hardware import PoolHardware
 from ..cluster.declared import read_declared
 from ..cluster.status import being_deleted, is_terminating
 from ..declared_source import (
-    DeclaringOptions,
     keep_source,
     limited_problem,
     record_source_in,
@@ -39,7 +38,7 @@ from ..kube.resources import (
 )
 from ..labels import MANAGED, POD_SECURITY_ENFORCED, POLICY, SYSTEM_NAMESPACE, is_managed
 from ..namespaces import NamespaceOptions, allowed_namespaces, namespace_problem
-from ..options import option
+from ..options import DeclaringOptions, option
 from ..policies.admission_policies import admission_objects
 from ..policies.counted import counted_names, is_limited, pool_problems
 from ..policies.namespace_objects import namespace_objects

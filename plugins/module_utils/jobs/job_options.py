@@ -6,9 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..declared_source import DeclaringOptions
 from ..namespaces import NamespaceOptions
-from ..options import ConcurrencyOptions, option
+from ..options import ConcurrencyOptions, DeclaringOptions, option
 from .runs.ledger import RERUN
 
 JOB_KINDS = ("training", "inference", "notebook", "compute")

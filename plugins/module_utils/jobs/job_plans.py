@@ -26,7 +26,6 @@ from ..cluster.read_jobs import (
 from ..cluster.read_nodes import read_lost_nodes
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue, is_terminating
-from ..declared_source import keep_source, record_source, recorded_source, source_problem, with_source
 from ..engine.dry_run import Blocker, block_plans, unmanaged_workloads, validate_by_dry_run
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan, Step, Suggest, describe
 from ..engine.planning import active_objects, plan_deletion, plan_job, starts_pods, step_for, upgraded
@@ -35,7 +34,7 @@ from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD, POD_GROUP
 from ..kube.times import now_as_text
-from ..labels import DEFAULT_POOL, FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER
+from ..labels import DEFAULT_POOL, FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER, SOURCE
 from ..manifest.problems import abridged
 from ..namespaces import allowed_namespaces
 from ..task import Task
@@ -126,9 +125,11 @@ def _plan_present(
         if any(step.action is not Action.UNCHANGED for step in plan.steps):
             blockers += _of_somebody_else(plan, live[job.id], ownership)
             plan = ownership.signed(plan)
-        if problem := source_problem(_declared_by_source(live[job.id]), task.options):
-            blockers.append((plan, problem))
         plans.append(plan)
+    if task.options.source:
+        from .job_sources import declared_by_others
+
+        blockers += declared_by_others(plans, live, task.options)
     plans = block_plans(plans, blockers, task.options.continue_on_error)
     plans, blockers = _after_predecessors(task, _validated(task, plans)), []
     if any(plan.steps and plan.steps[0].replaces for plan in plans):
@@ -146,38 +147,21 @@ def _plan_present(
         if plan.stops:
             task.warn(f"{describe(plan)}: recreating it stops {plan.stops}.")
     plans = block_plans(plans, blockers, task.options.continue_on_error)
-    return [_with_source(task, plan, live[plan.namespace, plan.name], ownership) for plan in plans]
+    if not task.options.source:
+        return plans
+    from .job_sources import with_source_recorded  # Here: few tasks have a source.
+
+    return [with_source_recorded(plan, task.options.source, live, ownership) for plan in plans]
 
 
-def _with_source(task: Task[JobOptions], plan: Plan, live: list[dict[str, Any]], ownership: Ownership) -> Plan:
-    """The plan that also records what declares the job. One of another user that is as declared stays as it is.
+def _as_recorded(form: tuple[dict[str, Any], ...], live: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """The objects of a job with what only earlier runs have recorded on them."""
+    objects = keep_submitter(form, live)
+    if not any(SOURCE in (obj["metadata"].get("annotations") or {}) for obj in live):
+        return objects
+    from .job_sources import keep_sources
 
-    Last, because that starts no pods: nothing has to be checked for it.
-    """
-    after = record_source(plan, task.options.source)
-    if after.changed and not plan.changed and _of_somebody_else(plan, live, ownership):
-        return plan
-    return after
-
-
-def _declared_by_source(live: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The objects that say which source declares a job: its workloads, without one what is left of it.
-
-    Its other objects are known by labels alone, which whoever may write in the namespace can set.
-    """
-    active = active_objects(live)
-    return [obj for obj in active if obj["kind"] in WORKLOAD_KINDS] or active
-
-
-def _keep_sources(objects: tuple[dict[str, Any], ...], live: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """The objects of a job with the sources that are recorded on the live ones, or else on what declares the job."""
-    present = {(obj["kind"], obj["metadata"]["name"]): obj for obj in live}
-    own = next(filter(None, map(recorded_source, _declared_by_source(live))), "")
-    kept = []
-    for obj in objects:
-        found = present.get((obj["kind"], obj["metadata"]["name"]))
-        kept.append(keep_source(obj, found) if found or not own else with_source(obj, own))
-    return tuple(kept)
+    return keep_sources(objects, live)
 
 
 def _warn_of_mistakes(
@@ -286,7 +270,7 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
                 job.name,
                 job.namespace,
                 job.kind or "",
-                _keep_sources(keep_submitter(form, live[job.id]), live[job.id]),
+                _as_recorded(form, live[job.id]),
                 live[job.id],
                 later_defaults(job.former_command),
             )
@@ -332,7 +316,11 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
     for job in jobs:
         pods = left.get(job.id, ())
         kinds = sorted({obj["metadata"]["labels"].get(JOB_TYPE) for obj in (*live[job.id], *pods)} - {None})
-        objects, refused = _to_delete(live[job.id], task.options)
+        objects, refused = live[job.id], ""
+        if task.options.source:
+            from .job_sources import declared_objects
+
+            objects, refused = declared_objects(objects, task.options)
         plan = plan_deletion(job.name, job.namespace, job.kind or "".join(kinds) or None, objects)
         blockers += [(plan, refused)] if refused else []
         plan = plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in pods)))
@@ -349,25 +337,6 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
             for plan in plans
         ]
     return block_plans(plans, blockers, task.options.continue_on_error)
-
-
-def _to_delete(live: list[dict[str, Any]], options: JobOptions) -> tuple[list[dict[str, Any]], str]:
-    """The objects of a job that a task may delete for the source that declares them, or why it may delete none.
-
-    What a manifest declares may be of no source yet, but what a name stands for has to be of this one.
-    """
-    source, declaring = options.source, _declared_by_source(live)
-    if not source:
-        return live, ""
-    if problem := source_problem(declaring, options):
-        return [], problem
-    own = {source} if options.name else {source, ""}
-    others = [obj for obj in declaring if recorded_source(obj) not in own]
-    if declaring and declaring[0]["kind"] not in WORKLOAD_KINDS:
-        return [obj for obj in live if recorded_source(obj) in own], ""
-    if others:
-        return [], f"{source} does not declare it, so it is kept."
-    return [obj for obj in live if recorded_source(obj) in ("", source)], ""
 
 
 def plan_restart(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:

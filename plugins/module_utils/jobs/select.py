@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 from ..accelerators.hardware import DEFAULT_ACCELERATOR, UnfitHardware
 from ..cluster.admission import JobQueue
 from ..cluster.declared import Declared
-from ..declared_source import require_usable
 from ..kube.errors import KubeError
 from ..labels import DEFAULT_NAMESPACE, DEFAULT_POOL
 from ..manifest.secrets import secret_values
@@ -163,7 +162,10 @@ def select_jobs(task: Task[JobOptions], *, builds_objects: bool) -> list[Selecte
     """The jobs of the task. Raises TaskFailed and ManifestErrors."""
     options = task.options
     task.require_non_negative("replicas", "wait_timeout")
-    require_usable(options)
+    if options.source or options.adopt:
+        from ..declared_source import require_usable  # Here: few tasks have a source.
+
+        require_usable(options)
     if options.replicas is not None and options.state != "present":
         raise TaskFailed(
             f"O(replicas) is only valid with O(state=present): O(state) is {options.state}. Remove one of them."

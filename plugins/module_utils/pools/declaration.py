@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..cluster.pool_declarations import HARDWARE, QUEUE, Declaration, pool_config_map
-from ..declared_source import only_marks
 from ..engine.paths import ABSENT, Change, Path, value_at
 from ..engine.plan import Action, Plan, Step
 from ..labels import DESCRIPTION, MANAGED_BY, POOL, SOURCE, SYSTEM_NAMESPACE, pool_config_map_name
@@ -39,12 +38,14 @@ def plan_config_maps(
     return tuple(plan for plan in plans if plan.changed)
 
 
+_SOURCE: Path = ("metadata", "annotations", SOURCE)
+
 # All that a declaration sets. Other fields of a ConfigMap are not ours.
 _FIELDS: tuple[Path, ...] = (
     ("metadata", "labels", MANAGED_BY),
     ("metadata", "labels", POOL),
     ("metadata", "annotations", DESCRIPTION),
-    ("metadata", "annotations", SOURCE),
+    _SOURCE,
     ("data", "nodes"),
     ("data", HARDWARE),
     ("data", QUEUE),
@@ -59,5 +60,6 @@ def _step(declaration: Declaration | None, live: dict[str, Any]) -> Step:
         return Step(Action.CREATE, desired, live)
     values = ((path, value_at(live, path), value_at(desired, path)) for path in _FIELDS)
     found = tuple(Change(*each) for each in values if (each[1] or ABSENT) != (each[2] or ABSENT))
-    action = Action.ANNOTATE if only_marks(found) else Action.UPDATE
+    only_source = [(each.path, each.before) for each in found] == [(_SOURCE, ABSENT)]
+    action = Action.ANNOTATE if only_source else Action.UPDATE
     return Step(action if found else Action.UNCHANGED, desired, live, found)

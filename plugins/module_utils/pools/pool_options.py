@@ -7,9 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..accelerators.hardware import PoolHardware
-from ..declared_source import DeclaringOptions
 from ..namespaces import NamespaceOptions
-from ..options import ConcurrencyOptions, option
+from ..options import ConcurrencyOptions, DeclaringOptions, option
 
 # What a pool says of its nodes.
 HARDWARE_OPTIONS = tuple(each.name for each in fields(PoolHardware) if each.name != "types")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..accelerators.catalog import Catalog, Profile
 from ..accelerators.hardware import DEFAULT_ACCELERATOR, PoolHardware, UnfitHardware
@@ -12,13 +12,13 @@ from ..cluster.declared import declared_in
 from ..cluster.pool_declarations import Declaration
 from ..cluster.read_jobs import WORKLOADS
 from ..cluster.status import status_of
-from ..declared_source import DeclaringOptions, declared_elsewhere, limited_problem
 from ..engine.node_writer import LabelChange, node_label_values, read_node_metadata
 from ..engine.plan import Plan
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP
 from ..labels import DIVISION, GPU_TYPE, GPU_TYPE_INTERNAL, POOL, SYSTEM_NAMESPACE, pool_config_map_name
+from ..options import DeclaringOptions
 from ..queues.provide_queues import backend_problems, queued_pools
 from ..task import TaskFailed
 from .declaration import plan_config_maps
@@ -79,16 +79,16 @@ def plan_pools(
     labels = {name: metadata.get("labels") or {} for name, metadata in nodes.items()}
     live = LivePools(labels, declarations, unmanaged, declared.profiles)
 
-    elsewhere = dict(_declared_elsewhere(requests, declarations, options))
-    requests = [
-        replace(each, source="") if limited and _is_unmarked(declarations.get(each.name)) else each
-        for each in requests
-        if each.name not in elsewhere
-    ]
+    others: list[str] = []
+    if options.source or limited:
+        from .pool_sources import changed_for_others, plannable  # Here: of most tasks, no source declares the pools.
+
+        requests, others = plannable(requests, declarations, options, limited=limited)
     membership = plan_membership(requests, live, force=force)
     in_use = _deleted_pools_in_use(client, membership, ignored_jobs, force=force)
     unfit = _unfit_hardware(requests, declared.profiles)
-    others = [*elsewhere.values(), *_changed_for_others(membership, declarations, options, limited)]
+    if options.source or limited:
+        others += changed_for_others(membership, declarations, options, limited=limited)
     blockers = [*others, *membership.blockers, *unfit, *_unfit_queues(client, membership), *(() if force else in_use)]
     if blockers and not keep_going:
         raise TaskFailed.before_any_write(blockers)
@@ -105,35 +105,6 @@ def plan_pools(
         warnings=(*in_use, *_forced_moves(membership), *_unread_lines(requests, declarations)),
         blockers=tuple(blockers),
     )
-
-
-def _declared_elsewhere(
-    requests: Iterable[PoolRequest], declarations: Mapping[str, Declaration], options: DeclaringOptions
-) -> Iterator[tuple[str, str]]:
-    """Why the source of the task may not declare, or delete, pools that it names."""
-    for request in requests:
-        live = declarations.get(request.name)
-        problem = declared_elsewhere([live.source], options) if live else None
-        if live and not request.present and request.source and live.source != request.source:
-            problem = f"{request.source} does not declare it, so it is kept."
-        if problem:
-            yield request.name, f"pool {request.name}: {problem}"
-
-
-def _is_unmarked(declaration: Declaration | None) -> bool:
-    return declaration is not None and not declaration.source
-
-
-def _changed_for_others(
-    membership: Membership, declarations: Mapping[str, Declaration], options: DeclaringOptions, limited: bool
-) -> Iterator[str]:
-    """What keeps pools from changing: another source declares them, or the namespaces of the task are limited."""
-    changed = {pool.name for pool in membership.pools if pool.action != "unchanged"} | membership.declarations.keys()
-    for name in sorted(changed & declarations.keys()):
-        if problem := declared_elsewhere([declarations[name].source], options):
-            yield f"pool {name} would lose nodes: {problem}"
-        elif limited and (not options.source or declarations[name].source != options.source):
-            yield f"pool {name}: {limited_problem(options.source)}"
 
 
 def _unfit_hardware(requests: Iterable[PoolRequest], known: Catalog) -> Iterator[str]:

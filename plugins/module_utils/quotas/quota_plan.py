@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..accelerators.hardware import UnfitHardware
 from ..cluster.status import being_deleted, is_terminating
-from ..declared_source import DeclaringOptions, keep_source, record_source_in, recorded_source, source_problem
+from ..declared_source import keep_source, record_source_in, recorded_source, source_problem
 from ..engine.fields import is_owned
 from ..engine.paths import ABSENT, Change, value_at
 from ..engine.plan import Action, Plan, Step
 from ..engine.planning import step_for
 from ..labels import FIELD_MANAGER, POD_SECURITY_ENFORCED, is_managed, is_protected, quota_object_name
+from ..options import DeclaringOptions
 from . import quota_objects
 from .live_quotas import LiveQuotas
 from .usage import quota_name_of, unenforced_keys

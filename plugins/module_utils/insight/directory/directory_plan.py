@@ -15,7 +15,6 @@ from ...accelerators.hardware import UnfitHardware
 from ...access.policy import PolicyOptions, plan_policy, rules_in
 from ...cluster.declared import read_declared
 from ...cluster.read_jobs import JobId
-from ...declared_source import DeclaringOptions
 from ...engine.apply import Executor
 from ...engine.dry_run import PlansRejected
 from ...engine.node_writer import LabelChange
@@ -35,7 +34,7 @@ from ...namespaces import NamespaceOptions, allowed_namespaces, require_allowed
 from ...nodes.label_options import desired_labels
 from ...nodes.node_label_options import NodeLabelOptions
 from ...nodes.node_label_plan import plan_node_labels
-from ...options import ConcurrencyOptions, option
+from ...options import ConcurrencyOptions, DeclaringOptions, option
 from ...pools.drain import disturbance, jobs_on_divided_nodes
 from ...pools.pool import select_pools
 from ...pools.pool_apply import validate_pools
