@@ -310,7 +310,7 @@ def test_a_plan_that_is_refused_names_the_job(small: Scene, recorder: Recorder) 
 
 def test_an_interrupted_plan_is_finished_and_an_applied_one_is_applied_again(small: Scene, recorder: Recorder) -> None:
     small.plan()
-    assert not small.ansible.job(definition=small.manifests["new"]).failed
+    assert not small.ansible.job(definition=small.manifests["new"], source="cluster").failed
     done = small.run("provision", plan="plan.json")
     assert done.status == 0, done.output
     assert "2 of 3 steps of the plan done before, 1 now." in done.output

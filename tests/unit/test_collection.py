@@ -43,6 +43,9 @@ OPTIONAL_FRAGMENTS = [
         "connection.namespaces",
         "connection.all_namespaces",
         "drift",
+        "source",
+        "source.adopt",
+        "source.compared",
         "prometheus",
         "attributes.write_module",
     )

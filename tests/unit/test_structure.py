@@ -19,7 +19,7 @@ FILES = sorted(MODULE_UTILS.rglob("*.py"))
 BUDGETS = {
     "gpuctl_job": 13_920,
     "gpuctl_node_label": 7_100,
-    "gpuctl_pool": 12_000,
+    "gpuctl_pool": 12_100,
     "gpuctl_quota": 11_600,
     "gpuctl_rbac": 8_200,
     "gpuctl_status": 17_400,

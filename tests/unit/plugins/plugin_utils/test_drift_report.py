@@ -76,6 +76,7 @@ PROBLEM = {"kind": "training", "manifest": "team-a/sft", "problem": "the namespa
 RESULT: Row = {
     "results": ROWS,
     "undeclared": [{"kind": "job", "namespace": "team-a", "name": "old"}],
+    "source": "git.example.com/team-a/gpus//cluster",
     "problems": [PROBLEM],
     "counts": {"error": 5, "warning": 2, "info": 2},
     "src": ["cluster/"],
