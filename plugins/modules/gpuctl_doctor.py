@@ -81,7 +81,9 @@ checks:
       description: Why it is not known. V(none) otherwise.
       type: str
     findings:
-      description: What is wrong, each with its C(level), C(place), C(problem) and C(remedy).
+      description: >-
+        What is wrong, each with its C(level), C(place), C(problem) and C(remedy). Those of the level V(ok) are about what the
+        version of Kubernetes lacks.
       type: list
       elements: dict
   sample:

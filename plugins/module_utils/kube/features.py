@@ -2,7 +2,7 @@
 """What Kubernetes has since a version or only behind a feature gate, and what happens where it is missing. Pure.
 
 The versions are those since which a server has the feature without being asked: GA, or beta and on by default
-(pkg/features/kube_features.go). The guide's table is held to this one by tests/unit/test_guide_cluster.py.
+(pkg/features/kube_features.go). The guide's table is held to this one by tests/unit/test_guide_your_cluster.py.
 """
 
 from __future__ import annotations
