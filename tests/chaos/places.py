@@ -207,7 +207,12 @@ def _clean(place: Place, *, cluster_wide: bool) -> None:
     for obj in api.list("clusterrolebinding", labels=OURS):
         if "chaos-ci" in obj["metadata"]["name"]:
             api.delete("clusterrolebinding", obj["metadata"]["name"])
+    for obj in api.list("rolebinding", SYSTEM):
+        if "chaos-ci" in obj["metadata"]["name"]:
+            api.delete("rolebinding", obj["metadata"]["name"], SYSTEM)
     api.delete("serviceaccount", "chaos-ci", SYSTEM)
+    # A killed run leaves it held, which is no fault of the next case.
+    api.call("DELETE", _LEASE)
 
 
 def _ours(node: Object) -> list[str]:

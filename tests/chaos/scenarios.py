@@ -515,6 +515,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         cluster_wide=True,
     ),
     Scenario(
+        "workspace-new-namespace",
+        workspace(**{**ROOM, "namespace": "@other"}),
+        leaves=frozenset({"Namespace @other", *(key.replace("@ns", "@other") for key in ROOM_LEFT)}),
+        cluster_wide=True,
+    ),
+    Scenario(
         "workspace-update",
         workspace(**{**ROOM, "object_counts": {"configmaps": 70}, "tokens": {"hugging-face": "hf_secret-of-chaos"}}),
         (workspace(**ROOM),),
@@ -530,10 +536,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         "stack-change",
-        stack(
-            objects=device_plugin("registry.example.com/plugin:v2", "more"),
-            node_labels={A: {"chaos.example.com/x": "y"}},
-        ),
+        stack(objects=device_plugin("registry.example.com/plugin:v2", "more")),
         (stack(objects=device_plugin("registry.example.com/plugin:v1", "settings")),),
         frozenset({"DaemonSet @ns/plugin", "ConfigMap @ns/more"}),
         keeps=frozenset({"DaemonSet @ns/plugin"}),

@@ -7,9 +7,11 @@ import json
 from collections.abc import Iterator
 from copy import deepcopy
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight import fitting_lists
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import answer, limits
@@ -199,6 +201,31 @@ def crowded(objects: list[Row]) -> Iterator[Cluster]:
 def test_volume_hides_nothing(crowded: Cluster, reader: str) -> None:
     result = read(crowded, reader)
     assert_goes_on(result, reader)
+    assert "left out" not in on_one_line(result)
+
+
+MANIFEST = manifests.training("mine")
+QUOTA = {"kind": "quota", "quota": {"name": "q"}, "users": {TENANT: {"gpu": 2}}}
+POOL = {"kind": "pool", "pool": {"name": "p"}, "nodes": {"node-1": {}}}
+OTHERS: dict[str, tuple[str, Row]] = {
+    "a job beside them": ("jobs.job", {"definition": MANIFEST, "namespace": TENANT}),
+    "one of them": ("jobs.job", {"name": "fat-1", "namespace": TENANT, "state": "paused", "takeover": True}),
+    "a pool": ("pools.pool", {"definition": POOL}),
+    "a quota": ("quotas.quota", {"definition": QUOTA}),
+    "a workspace": ("access.workspace", {"namespace": TENANT, "object_counts": {"configmaps": 500}}),
+    "what an account may": ("access.access_info", {"namespaces": [TENANT]}),
+    "a plan": ("insight.plan.plan_info", {"src": ["@tmp"], "namespace": HONEST}),
+    "drift": ("insight.drift.drift_info", {"src": ["@tmp"], "namespace": HONEST}),
+}
+
+
+@pytest.mark.parametrize("task", OTHERS)
+def test_volume_stops_no_task(crowded: Cluster, tmp_path: Path, task: str) -> None:
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all([MANIFEST, QUOTA, POOL]))
+    place, options = OTHERS[task]
+    spec = import_module(f"ansible_collections.runwhere.gpuctl.plugins.module_utils.{place}").MODULE
+    result = perform(spec, crowded, **json.loads(json.dumps(options).replace("@tmp", str(tmp_path))))
+    assert not result.get("failed"), result["msg"]
     assert "left out" not in on_one_line(result)
 
 

@@ -49,12 +49,18 @@ class Trap:
         )
 
     @property
+    def literals(self) -> list[str]:
+        """Templates once the text has been read as Python: jinja2_native, and lists before ansible-core 2.19."""
+        command = f'lookup("ansible.builtin.pipe", "touch {self.file}")'
+        return [f"['{{' '{{ {command} }}}}']", rf"'\x7b\x7b {command} }}}}'"]
+
+    @property
     def option(self) -> str:
         return f"-oProxyCommand=touch${{IFS}}{self.file}"
 
     @property
     def texts(self) -> list[str]:
-        return [self.template, self.statement, self.unsafe, self.header]
+        return [self.template, self.statement, self.unsafe, self.header, *self.literals]
 
     @property
     def sprung(self) -> bool:

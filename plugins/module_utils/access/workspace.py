@@ -15,7 +15,7 @@ from ..engine.apply import ApplyFailed, ApplyResult, Executor
 from ..engine.changes import diffs_of, resource_result
 from ..engine.plan import Action, Plan, Step
 from ..engine.planning import step_for
-from ..kube.errors import ApiError, as_sentence
+from ..kube.errors import ApiError, KubeError, as_sentence
 from ..kube.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, RESOURCE_QUOTA, SECRET
 from ..labels import (
     DNS_LABEL,
@@ -279,7 +279,7 @@ def _note_terminating(task: Task[WorkspaceOptions], applied: ApplyResult, result
         if step.action is Action.DELETE and step.kind == PERSISTENT_VOLUME_CLAIM.kind:
             try:
                 left = task.client().get(PERSISTENT_VOLUME_CLAIM, task.options.namespace, step.name)
-            except ApiError:
+            except KubeError:  # All is deleted, whatever this look would have said.
                 return
             if left is not None:
                 result["results"][0]["reason"] = f"Claim {step.name} is deleted once no pod mounts it any more."
