@@ -95,6 +95,9 @@ def random_world(seed: int, names: list[str], batches: int, *, volumes: list[str
         world.slices = [_slice(chance, node) for node in world.nodes if chance.random() < 0.6]
     if chance.random() < 0.25:
         world.policy = _policy(chance)
+        for pod in world.pods:  # What was there before the policy could not be restored.
+            if pod["metadata"]["namespace"] == LIMITED:
+                pod["metadata"]["namespace"] = OTHER
     if chance.random() < 0.25:
         world.preempting = _preempting(chance, world, seed)
     for number in range(batches):

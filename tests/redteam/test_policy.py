@@ -21,7 +21,7 @@ from integration.recorder import Recorder
 IMAGE = "registry.example.com/team/train:v1"
 CONTAINER = {"name": "main", "image": IMAGE}
 PLACED = {"runwhere.ai/pool": "training-pool", "runwhere.ai/gpuType": "A100-100G"}
-SPEC: dict[str, Any] = {"restartPolicy": "Never", "containers": [CONTAINER]}
+SPEC: dict[str, Any] = {"restartPolicy": "Never", "containers": [CONTAINER], "priorityClassName": "gpuctl-low"}
 
 
 def policy(name: str, namespace: str, **changes: Any) -> dict[str, Any]:
@@ -117,6 +117,10 @@ OUTSIDE = {"matchExpressions": [{"key": "runwhere.ai/pool", "operator": "DoesNot
 INSIDE = {"matchExpressions": [{"key": "runwhere.ai/pool", "operator": "In", "values": ["secret"]}]}
 
 PODS: dict[str, tuple[dict[str, Any], str]] = {
+    "GPUs without a priority": (
+        pod({"priorityClassName": "", "nodeSelector": PLACED}, gpus(1)),
+        "may not use priority 0 (no priorityClassName). Use medium or low.",
+    ),
     "the root directory": (pod(volume("/")), "path of the node that is not allowed: /."),
     "a system path": (pod(volume("/etc")), "path of the node that is not allowed: /etc."),
     "kubelet's directory": (pod(volume("/var/lib/kubelet")), "path of the node that is not allowed"),

@@ -285,10 +285,15 @@ def _types(allowed: Sequence[str], pod: Pod) -> Values:
             yield ALL_TYPES
 
 
+_NO_CLASS = "0 (no priorityClassName)"
+
+
 def _priorities(allowed: Sequence[str], pod: Pod) -> Values:
     name = pod.spec.get("priorityClassName", "")
     if name and name not in map(priority_class_name, allowed):
         yield name.removeprefix("gpuctl-")
+    if not name and pod.asks:  # It has priority 0, below gpuctl-low, or that of a class that is the default.
+        yield _NO_CLASS
 
 
 def _count(most: int, pod: Pod) -> Values:
@@ -384,9 +389,10 @@ GUARDS: tuple[Guard, ...] = (
         "job.priority",
         lambda policy, rules: rules.priorities,
         _priorities,
-        "has(variables.spec.priorityClassName) && variables.spec.priorityClassName != '' && "
-        "!allowed.exists(p, 'gpuctl-' + p == variables.spec.priorityClassName) ? "
-        "[variables.spec.priorityClassName.replace('gpuctl-', '')] : []",
+        "!has(variables.spec.priorityClassName) || variables.spec.priorityClassName == '' ? "
+        f"(variables.asks ? [{text(_NO_CLASS)}] : []) : "
+        "allowed.exists(p, 'gpuctl-' + p == variables.spec.priorityClassName) ? [] : "
+        "[variables.spec.priorityClassName.replace('gpuctl-', '')]",
         lambda policy, rules: f"team {rules.team} may not use priority {{}}. {_use('', rules.priorities or ())}",
     ),
     Guard(

@@ -154,7 +154,7 @@ def _forced_moves(membership: Membership) -> Iterator[str]:
     for pool in membership.pools:
         for owner in sorted(set(pool.taken_from.values()) - requested):
             nodes = [node for node, taken_from in pool.taken_from.items() if taken_from == owner]
-            yield f"pool {pool.name} takes {', '.join(nodes)} from pool {owner}, because of O(force=true)."
+            yield f"pool {pool.name} takes {', '.join(nodes)} from pool {owner}."
 
 
 def _deleted_pools_in_use(
