@@ -56,7 +56,7 @@ def _missing(snapshot: Snapshot) -> str:
     if not missing:
         return ""
     names = enumerated([each.title for each in missing], "and")
-    return f" Kubernetes {snapshot.version} lacks {names}. What follows is in check api_version, with all=true."
+    return f" Kubernetes {snapshot.version} lacks {names}. What follows is in check api_version, with O(all=true)."
 
 
 def _summary(checks: Sequence[Mapping[str, Any]]) -> str:
