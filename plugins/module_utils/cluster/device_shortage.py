@@ -42,14 +42,6 @@ class _Wanted:
         return f"{'all devices' if self.all else f'{self.count} {noun}'} of class {self.class_name}"
 
 
-def claims_devices(pod: Object) -> bool:
-    """Whether devices decide where the pod can run; the scheduler says so where a resource stands for a class."""
-    if pod["spec"].get("resourceClaims"):
-        return True
-    conditions = pod.get("status", {}).get("conditions") or ()
-    return any("cannot allocate all claims" in (one.get("message") or "") for one in conditions)
-
-
 def device_shortage(pod: Object, nodes: Sequence[Node], devices: Inventory, jobs: Mapping[str, str]) -> Shortage | None:
     """What a pod does not find of devices; None if that is not known. ``jobs``: the job of each pod, by uid."""
     wanted = [alternatives for request in _requests(pod, devices) for alternatives in [list(request)] if alternatives]

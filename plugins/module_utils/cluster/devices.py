@@ -286,3 +286,11 @@ def _has(device: Device, values: Mapping[str, Any]) -> bool:
 
 def _sum(amounts: Mapping[str, int], more: Mapping[str, int]) -> Amounts:
     return {name: amounts.get(name, 0) + more.get(name, 0) for name in {**amounts, **more}}
+
+
+def claims_devices(pod: Object) -> bool:
+    """Whether devices decide where the pod can run; the scheduler says so where a resource stands for a class."""
+    if pod["spec"].get("resourceClaims"):
+        return True
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any("cannot allocate all claims" in (one.get("message") or "") for one in conditions)

@@ -14,7 +14,7 @@ from ..kube.client import Client
 from ..kube.errors import if_allowed
 from ..kube.resources import EVENT, KUEUE_WORKLOAD, NODE, POD_GROUP, Object
 from .admission import pod_groups_of, queue_of, waiting_in_queue, waiting_in_volcano
-from .device_shortage import claims_devices
+from .devices import claims_devices
 from .node_loss import nodes_in_doubt
 from .nodes import Node, PodUse, slim_node
 from .pending_reason import PendingReason

@@ -7,7 +7,7 @@ Each reason says whether it is final: a wait ends early only when no amount of t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,13 +17,12 @@ from ..labels import KUEUE_QUEUE
 from ..manifest.problems import number_of
 from ..quantity import parse
 from ..redaction import live_secret_values, redact_messages
-from .device_shortage import claims_devices, device_shortage
-from .devices import Inventory
+from .devices import Inventory, claims_devices
 from .node_loss import loss_hint, loss_text, split_by_loss
 from .nodes import Node
 from .pending_reason import PendingReason
 from .pod_status import HARMLESS, container_statuses, pod_phase
-from .related import has_succeeded, is_about_pod, is_about_workload, own_pods, without_peers
+from .related import has_succeeded, is_about_pod, is_about_workload, own_pods
 from .shortage import shortage_of
 from .start_failure import (
     concerns_template,
@@ -136,7 +135,7 @@ class _Pods:
             stopping=[pod for pod in left if is_terminating(pod) and not replaced_at_once],
             lost=[pod for pod in lost if not (is_terminating(pod) and replaced_at_once)],
             lost_and_replaced=[pod for pod in lost if is_terminating(pod) and replaced_at_once],
-            alone=without_peers(workload, own, pods_wanted(workload)),
+            alone=_without_peers(workload, own, pods_wanted(workload)),
         )
 
     def problem(self, pod: Object, events: Iterable[Object]) -> PendingReason | None:
@@ -156,6 +155,16 @@ class _Pods:
 def _lost(workload: Object, pods: Sequence[Object], around: ClusterView) -> Iterator[PendingReason]:
     if pods:
         yield PendingReason(loss_text(pods, around.pod_nodes), loss_hint(workload, pods))
+
+
+def _without_peers(workload: Object, pods: Collection[Object], wanted: int) -> dict[str, str]:
+    """What is to be said of pods of a training that were created after another rank had succeeded: it runs no more."""
+    is_indexed = workload["spec"].get("completionMode") == "Indexed"
+    done = [pod for pod in pods if is_indexed and has_succeeded(pod)]
+    states = [one.get("state") or {} for pod in done for one in pod["status"].get("containerStatuses") or ()]
+    first = min(filter(None, ((state.get("terminated") or {}).get("finishedAt") for state in states)), default="9999")
+    late = (pod["metadata"]["name"] for pod in pods if pod["metadata"]["creationTimestamp"] > first)
+    return dict.fromkeys(late, f"it was started when {len(done)} of {wanted} ranks had succeeded, which answer no more")
 
 
 def _preempted(reason: PendingReason, around: ClusterView) -> PendingReason:
@@ -402,6 +411,8 @@ def _unschedulable(pod: Object, condition: Mapping[str, Any], around: ClusterVie
     about_claims = "persistentvolumeclaim" in message.lower()  # reported first, whatever the nodes have free
     shortage = None
     if nodes is not None and around.devices is not None and claims_devices(pod):
+        from .device_shortage import device_shortage  # few pods claim devices
+
         shortage = device_shortage(pod, nodes, around.devices, around.jobs)
     elif nodes is not None and not about_claims and not claims_devices(pod):
         shortage = shortage_of(pod, nodes, message)

@@ -53,16 +53,6 @@ def rank_of(pod: Object) -> int | None:
     return small_number(rank or "")
 
 
-def without_peers(workload: Object, pods: Collection[Object], wanted: int) -> dict[str, str]:
-    """What is to be said of pods of a training that were created after another rank had succeeded: it runs no more."""
-    is_indexed = workload["spec"].get("completionMode") == "Indexed"
-    done = [pod for pod in pods if is_indexed and has_succeeded(pod)]
-    states = [one.get("state") or {} for pod in done for one in pod["status"].get("containerStatuses") or ()]
-    first = min(filter(None, ((state.get("terminated") or {}).get("finishedAt") for state in states)), default="9999")
-    late = (pod["metadata"]["name"] for pod in pods if pod["metadata"]["creationTimestamp"] > first)
-    return dict.fromkeys(late, f"it was started when {len(done)} of {wanted} ranks had succeeded, which answer no more")
-
-
 def is_pod_ready(pod: Object) -> bool:
     conditions = pod.get("status", {}).get("conditions") or ()
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from ..cluster.admission import pod_groups_of, queue_of
-from ..cluster.device_shortage import claims_devices
-from ..cluster.devices import Inventory
+from ..cluster.devices import Inventory, claims_devices
 from ..cluster.node_loss import seems_lost
 from ..cluster.nodes import Node, slim_node
 from ..cluster.pending_reason import PendingReason

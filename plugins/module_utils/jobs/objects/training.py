@@ -20,8 +20,7 @@ _KEEP_FINISHED_SECONDS = 86_400
 _CHECKPOINT_SECONDS = 300  # From SIGTERM (pause, preemption, drain) until the training is killed.
 # The others wait for what the first one tells them, and are deleted once it has succeeded.
 _SUCCESS_OF_THE_FIRST = {"successPolicy": {"rules": [{"succeededIndexes": "0"}]}}
-# A rank that starts again after others have succeeded, which never run again, waits for them and fails. With its fourth
-# failure, not that of all, the Job fails. A successPolicy would end ranks that still write their part of a checkpoint.
+# Not the retries of all for a rank that waits for peers which have succeeded, and never run again (docs/decisions.md).
 _PEERS_FAIL_TOGETHER = {"backoffLimitPerIndex": _RETRIES_PER_NODE, "maxFailedIndexes": 0}
 _LLAMA_FACTORY = {"llamafactory-cli", "llama-factory-cli"}
 
