@@ -159,7 +159,12 @@ def world(
             (tmp_path / source / "cluster").mkdir(parents=True)
             teams.append(
                 Team(
-                    f"git.example.com/{source}//cluster", kubeconfig, tmp_path / source / "cluster", field, own, shared
+                    f"{field.prefix}.example.com/{source}//cluster",
+                    kubeconfig,
+                    tmp_path / source / "cluster",
+                    field,
+                    own,
+                    shared,
                 )
             )
         api.create("namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": shared}})

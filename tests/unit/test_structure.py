@@ -17,12 +17,12 @@ MODULE_UTILS = PLUGINS / "module_utils"
 FILES = sorted(MODULE_UTILS.rglob("*.py"))
 # Lines that a module may import, itself included. They only ever go down.
 BUDGETS = {
-    "gpuctl_job": 13_980,
-    "gpuctl_node_label": 7_150,
+    "gpuctl_job": 13_820,
+    "gpuctl_node_label": 7_120,
     "gpuctl_pool": 12_100,
-    "gpuctl_quota": 11_650,
+    "gpuctl_quota": 11_620,
     "gpuctl_rbac": 8_200,
-    "gpuctl_status": 17_400,
+    "gpuctl_status": 17_300,
 }
 EVERYWHERE = {"run"}  # the entry point of each module
 
