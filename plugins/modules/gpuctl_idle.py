@@ -34,7 +34,8 @@ description:
 options:
   namespaces:
     description:
-      - Namespaces to look at. The default is all namespaces, which requires cluster-wide permissions.
+      - Namespaces to look at. The default is all namespaces, which requires cluster-wide permissions. An account without them gets its
+        own namespace, with a warning. That is the one of E(GPUCTL_NAMESPACE), else of the kubeconfig's context, else V(default).
     type: list
     elements: str
     aliases: [namespace]

@@ -120,7 +120,7 @@ def test_submit_names_the_jobs_that_it_preempts_before_and_after(here: Ansible, 
         assert done.status == 0, done.output
         assert text in " ".join(done.output.split()), done.output
     eventually(lambda: len(placed(api, "urgent")) == 2)
-    assert placed(api, "a") == placed(api, "b") == []
+    eventually(lambda: placed(api, "a") == placed(api, "b") == [])
 
 
 @pytest.mark.parametrize(

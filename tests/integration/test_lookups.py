@@ -229,15 +229,14 @@ def test_status_without_a_namespace_for_level_submit(
     config["contexts"][0]["context"]["namespace"] = namespace
     own = tmp_path / "kubeconfig"
     own.write_text(yaml.safe_dump(config))
-    run = status(Ansible(ansible.directory, {**ansible.environment, "K8S_AUTH_KUBECONFIG": str(own)}))
+    here = Ansible(ansible.directory, {**ansible.environment, "K8S_AUTH_KUBECONFIG": str(own)})
+    run = status(here)
     assert run.status == 0, run.output
     assert "1 job: 1 " in run.output
     assert f"Only namespace {namespace} is shown. Add -e gpuctl_all_namespaces=true to show all." in flat(run)
-    forced = status(
-        Ansible(ansible.directory, {**ansible.environment, "K8S_AUTH_KUBECONFIG": str(own)}), all_namespaces="true"
-    )
-    assert forced.status == 0, forced.output
-    assert f"Only namespace {namespace} is shown, because this account may not list the jobs" in flat(forced)
+    for forced in (status(here, all_namespaces="true"), here.run("ansible-playbook", "runwhere.gpuctl.idle")):
+        assert forced.status == 0, forced.output
+        assert f"Only namespace {namespace} is shown, because this account may not list the jobs" in flat(forced)
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["too large for any node", "no node is free"])

@@ -55,7 +55,7 @@ def test_by_default_a_conflict_changes_nothing(ansible: Ansible, field: Field, r
     assert result.message.splitlines() == [
         f"{one} already has {GPU_TYPE}=A10. Use overwrite=true to change that.",
         f"{two} already has {GPU_TYPE}=T4. Use overwrite=true to change that.",
-        "node nowhere not found. List the nodes: kubectl get nodes",
+        "node nowhere not found. To list the nodes, use gpuctl_node_info",
         "Nothing was changed.",
     ]
     assert [(row["node_name"], row["error"]) for row in result.result["failed_nodes"]] == [

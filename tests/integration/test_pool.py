@@ -142,7 +142,7 @@ def test_all_blockers_are_reported_and_nothing_changes(ansible: Ansible, field: 
     assert result.failed
     assert result.message.splitlines() == [
         f"pool {field.pool('b')}: node {three}x not found. Did you mean {three}?",
-        f"pool {field.pool('c')}: node qq not found. List the nodes: kubectl get nodes",
+        f"pool {field.pool('c')}: node qq not found. To list the nodes, use gpuctl_node_info",
         f"pool {field.pool('b')}: node {one} is in pool {field.pool('a')}. "
         "Remove it from that pool, or use force=true to move it.",
         f"pool {field.pool('b')}: node {two} is in pool {field.pool('a')}. "

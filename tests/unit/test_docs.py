@@ -23,6 +23,14 @@ def test_all_guides_are_in_the_table_of_contents() -> None:
     assert sorted(name for section in sections for name in section["toctree"]) == sorted(GUIDES)
 
 
+def test_a_first_job_runs_after_few_words() -> None:
+    """Of README and getting started together, up to the command that submits a job, or what is said of it."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n```text\nNAME")[0]
+    guide = GUIDES["guide_getting_started"].partition("\nThe first command says whether")[0]
+    texts = (re.sub(r"<!--.*?-->", "", readme, flags=re.DOTALL), re.sub(r"^\.\.\n( .*\n)+", "", guide))
+    assert sum(len(text.split()) for text in texts) <= 900
+
+
 def test_the_fields_of_manifests_are_those_of_the_models() -> None:
     pages = imported(ROOT / "tools" / "generate_reference.py").field_pages()
     assert {path: path.read_text(encoding="utf-8") for path in pages} == pages, "run: make schemas"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 # pkg/controller/podautoscaler: the workload has no replicas, as a paused one.
 _HARMLESS = "ScalingDisabled"
-_METRICS = "Check that the cluster has metrics: kubectl top pods --namespace"
+_METRICS = "To find out which metrics the cluster lacks, use M(gpuctl_doctor)."
 # pkg/controller/podautoscaler/horizontal.go, convertDesiredReplicasWithBehaviorRate
 _AT_MAXIMUM = ("ScalingLimited", "True", "TooManyReplicas")
 # pkg/controller/podautoscaler/horizontal.go: who serves such metrics has to be installed.
@@ -97,6 +97,5 @@ def autoscaler_problem(autoscaler: Mapping[str, Any]) -> str | None:
             text = f"its autoscaler has not worked since {condition.get('lastTransitionTime')}: {message}."
             if reason in _ADAPTED:
                 return f"{text} {_ADAPTER}"
-            metrics = f" {_METRICS} {autoscaler['metadata']['namespace']}." if "Metric" in reason else ""
-            return f"{text}{metrics}"
+            return f"{text} {_METRICS}" if "Metric" in reason else text
     return None

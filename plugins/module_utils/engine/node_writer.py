@@ -174,7 +174,10 @@ def unknown_nodes(names: Iterable[str], nodes: Collection[str]) -> dict[str, str
     unknown = [name for name in dict.fromkeys(names) if name not in nodes]
     close = {name: difflib.get_close_matches(name, nodes, n=1, cutoff=0.6) for name in unknown[:_MOST_SUGGESTIONS]}
     hints = {name: f"Did you mean {found[0]}?" for name, found in close.items() if found}
-    return {name: f"node {name} not found. {hints.get(name, 'List the nodes: kubectl get nodes')}" for name in unknown}
+    return {
+        name: f"node {name} not found. {hints.get(name, 'To list the nodes, use M(gpuctl_node_info)')}"
+        for name in unknown
+    }
 
 
 def _not_found(node: str) -> NodeFailure:

@@ -30,7 +30,7 @@ from ...kube.resources import POD
 from ...kube.times import now_as_text, time_as_text
 from ...labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, MANAGED, job_name_of
 from ...manifest.problems import number_of
-from ...namespaces import NamespaceOptions, listed_namespaces
+from ...namespaces import NamespaceOptions, NamespacesNeeded, listed_namespaces, read_permitted
 from ...options import ConcurrencyOptions, option
 from ...policies.policy_rules import IdleLimit, strictest_limits
 from ...task import ModuleSpec, Task, TaskFailed
@@ -110,7 +110,7 @@ def run(task: Task[IdleOptions]) -> dict[str, Any]:
             "O(action=pause): no Prometheus is named, and the one that decides what is paused is not looked for. Set "
             "O(prometheus_url), or O(prometheus_service) to namespace/name:port."
         )
-    jobs = _read(task, policy, now)
+    task, jobs = read_permitted(task, lambda task: _read(task, policy, now))
     if any(job.held for job in jobs):
         prometheus = open_prometheus(task, task.options)
         for idle_for in sorted({job.policy.idle_for for job in jobs if job.held}):
@@ -204,7 +204,7 @@ def _read(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) -> list[He
         found = run_concurrently(read, queries, client.concurrency)
     except ApiError as error:
         if error.is_forbidden and listed is None:
-            raise TaskFailed(f"{error}. Or set O(namespaces) to those that you may read.") from None
+            raise NamespacesNeeded.after(error) from None
         raise
     exempt = {uid for query, uids in zip(queries, found, strict=True) if query[3] for uid in uids}
     objects = [obj for query, objs in zip(queries, found, strict=True) if not query[3] for obj in objs]

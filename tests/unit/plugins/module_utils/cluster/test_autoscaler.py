@@ -13,7 +13,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.autoscaler
 NO_METRICS = "the HPA was unable to compute the replica count: failed to get cpu utilization"
 ADAPTER = "Check that prometheus-adapter or KEDA serves this metric. The role monitoring has what they need for GPUs."
 AT_MAXIMUM = "the load is for more than 2 replicas. Raise autoscaling.max_replicas to allow more."
-TOP = "Check that the cluster has metrics: kubectl top pods --namespace ml."
+TOP = "To find out which metrics the cluster lacks, use M(gpuctl_doctor)."
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_only_the_first_unknown_nodes_get_a_suggestion() -> None:
     assert [message for message in unknown.values() if "Did you mean" in message] == [
         f"node gpu-{number}x not found. Did you mean gpu-{number}?" for number in range(3)
     ]
-    assert unknown["gpu-999x"] == "node gpu-999x not found. List the nodes: kubectl get nodes"
+    assert unknown["gpu-999x"] == "node gpu-999x not found. To list the nodes, use M(gpuctl_node_info)"
 
 
 # ---- Many nodes, against the simulated cluster

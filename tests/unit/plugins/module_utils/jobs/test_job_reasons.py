@@ -315,4 +315,4 @@ def test_an_autoscaler_without_metrics_is_visible(cluster: Cluster) -> None:
     row = explained(cluster, "web", "its autoscaler has not worked since")
     assert settled(cluster, "web", lambda row: bool(row["status"] == "Running"))["status"] == "Running"
     assert "unable to fetch metrics" in row["reason"]
-    assert row["reason"].endswith("Check that the cluster has metrics: kubectl top pods --namespace default.")
+    assert row["reason"].endswith("To find out which metrics the cluster lacks, use M(gpuctl_doctor).")
