@@ -94,6 +94,7 @@ def test_errors_quote_the_tasks_of_users_alone(tmp_path: Path, folder: str, show
     path.parent.mkdir(parents=True)
     path.write_text("- ansible.builtin.debug:\n", encoding="utf-8")
     (own,) = DataLoader().load_from_file(str(path))
-    task = Task.load(own)
+    task = Task()  # Task.load looks for the action, which depends on the loaders of plugins.
+    task._ds = own
     hide_origin(task)
     assert (task.get_ds() is not None) == shown
