@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible.parsing.dataloader import DataLoader
-from ansible.playbook.task import Task
+from ansible.playbook.block import Block
 from ansible.release import __version__
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import (
     censor_results,
@@ -92,9 +92,8 @@ def test_invocation_is_returned_if_the_setting_says_so() -> None:
 def test_errors_quote_the_tasks_of_users_alone(tmp_path: Path, folder: str, shown: bool) -> None:
     path = tmp_path / folder / "main.yml"
     path.parent.mkdir(parents=True)
-    path.write_text("- ansible.builtin.debug:\n", encoding="utf-8")
+    path.write_text("- block: []\n", encoding="utf-8")
     (own,) = DataLoader().load_from_file(str(path))
-    task = Task()  # Task.load looks for the action, which depends on the loaders of plugins.
-    task._ds = own
+    task = Block.load(own)  # Task.load looks for the action, which depends on the loaders of plugins.
     hide_origin(task)
     assert (task.get_ds() is not None) == shown
