@@ -74,6 +74,11 @@ def keep_source(desired: Object, live: Mapping[str, Any] | None) -> Object:
     return with_source(desired, source) if source else desired
 
 
+def own_sources(options: DeclaringOptions) -> set[str]:
+    """The source of a task, and those that it takes over."""
+    return {options.source or "", *(options.adopt or ())}
+
+
 def source_problem(live: Iterable[Mapping[str, Any]], options: DeclaringOptions) -> str | None:
     """Why the source of a task may not declare what these live objects are."""
     return declared_elsewhere((recorded_source(obj) for obj in live), options)
@@ -83,7 +88,7 @@ def declared_elsewhere(sources: Iterable[str], options: DeclaringOptions) -> str
     """The same for the sources that are recorded."""
     if not options.source:
         return None
-    own = {"", options.source, *(options.adopt or ())}
+    own = {"", *own_sources(options)}
     for other in sources:
         if other not in own:
             return (

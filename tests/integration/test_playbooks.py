@@ -205,6 +205,21 @@ def test_teardown_asks_first_and_removes_what_is_declared(
     assert recap(again)["changed"] == 0
 
 
+def test_teardown_leaves_what_another_source_declares_unless_it_is_adopted(
+    ansible: Ansible, api: Api, declared: Declared, recorder: Recorder
+):
+    assert run(ansible, "provision", dir="cluster", source="former").status == 0
+    recorder.clear()
+    refused = run(ansible, "teardown", dir="cluster", confirm="teardown", source="present")
+    assert refused.status != 0, refused.output
+    assert "it is declared by former, and this is present" in refused.tasks[-1].message
+    assert "-e gpuctl_adopt=former" in refused.tasks[-1].message
+    assert recorder.writes == []
+    done = run(ansible, "teardown", dir="cluster", confirm="teardown", source="present", adopt="former")
+    assert done.status == 0, done.output
+    assert api.get("deployment", "web", declared.user) is None
+
+
 @pytest.mark.parametrize("arguments", [(), ("--check",)], ids=["run", "check"])
 def test_teardown_deletes_nothing_while_others_use_what_is_declared(
     ansible: Ansible, api: Api, declared: Declared, recorder: Recorder, namespace: str, arguments: tuple[str, ...]

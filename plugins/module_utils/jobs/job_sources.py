@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.read_jobs import ByJob
-from ..declared_source import keep_source, record_source, recorded_source, source_problem, with_source
+from ..declared_source import keep_source, own_sources, record_source, recorded_source, source_problem, with_source
 from ..engine.dry_run import Blocker
 from ..engine.plan import WORKLOAD_KINDS, Plan
 from ..engine.planning import active_objects
@@ -65,9 +65,9 @@ def declared_objects(live: list[Object], options: JobOptions) -> tuple[list[Obje
     source, declaring = str(options.source), _declaring(live)
     if problem := source_problem(declaring, options):
         return [], problem
-    own = {source} if options.name else {source, ""}
+    own = own_sources(options) | (set() if options.name else {""})
     if declaring and declaring[0]["kind"] not in WORKLOAD_KINDS:
         return [obj for obj in live if recorded_source(obj) in own], ""
     if any(recorded_source(obj) not in own for obj in declaring):
         return [], f"{source} does not declare it, so it is kept."
-    return [obj for obj in live if recorded_source(obj) in ("", source)], ""
+    return [obj for obj in live if recorded_source(obj) in ("", *own)], ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..cluster.pool_declarations import Declaration
-from ..declared_source import declared_elsewhere, limited_problem
+from ..declared_source import declared_elsewhere, limited_problem, own_sources
 from ..options import DeclaringOptions
 from .membership import Membership, PoolRequest
 
@@ -36,7 +36,7 @@ def _declared_elsewhere(
     for request in requests:
         live = declarations.get(request.name)
         problem = declared_elsewhere([live.source], options) if live else None
-        if live and not request.present and request.source and live.source != request.source:
+        if live and not request.present and request.source and live.source not in own_sources(options):
             problem = f"{request.source} does not declare it, so it is kept."
         if problem:
             yield request.name, f"pool {request.name}: {problem}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.declared import read_declared
-from ..declared_source import require_usable
+from ..declared_source import own_sources, require_usable
 from ..engine.apply import ApplyResult
 from ..engine.plan import Action
 from ..jobs.priority_classes import provide_priority_classes
@@ -87,7 +87,7 @@ def _sources(options: QuotaOptions) -> set[str] | None:
     """The sources of what a task may remove; None for all. What a manifest declares may be of no source yet."""
     if options.source is None:
         return None
-    return {options.source, *([""] if options.from_manifests else [])}
+    return own_sources(options) | ({""} if options.from_manifests else set())
 
 
 def _provide_queues(

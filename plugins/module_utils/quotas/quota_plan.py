@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..accelerators.hardware import UnfitHardware
 from ..cluster.status import being_deleted, is_terminating
-from ..declared_source import keep_source, record_source_in, recorded_source, source_problem
+from ..declared_source import keep_source, own_sources, record_source_in, recorded_source, source_problem
 from ..engine.fields import is_owned
 from ..engine.paths import ABSENT, Change, value_at
 from ..engine.plan import Action, Plan, Step
@@ -82,7 +82,7 @@ def _may_remove(
 ) -> bool:
     """Whether a task removes a quota from a namespace that its manifest no longer has."""
     sources = {recorded_source(obj) for obj in objects}
-    if not options.source or sources <= {options.source, *(options.adopt or ())}:
+    if not options.source or sources <= own_sources(options):
         return True
     if "" in sources:
         result.warnings.append(
