@@ -515,9 +515,10 @@ def test_a_token_for_jobs_is_written_once_and_shown_nowhere(
     assert api.get("secret", "gpuctl-tokens", namespace) is None
 
 
-def test_tokens_that_an_old_role_does_not_let_read_are_kept_with_a_warning(ansible: Ansible, api: Api, namespace: str):
-    """The roles of former versions name the Secret of registries alone."""
-    assert ansible.module("gpuctl_workspace", namespace=namespace, claim={"size": "1Gi"}, tokens={"hf": "x"}).changed
+def test_what_an_old_role_does_not_let_read_is_kept_with_a_warning(ansible: Ansible, api: Api, namespace: str):
+    """The roles of former versions name the Secret of registries alone, and no quotas."""
+    given = {"claim": {"size": "1Gi"}, "tokens": {"hf": "x"}, "object_counts": {"configmaps": 300}}
+    assert ansible.module("gpuctl_workspace", namespace=namespace, **given).changed
     user = "gpuctl-test-former-administrator"
     claims = {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "delete"]}
     registry = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["gpuctl-registry"], "verbs": ["get"]}
@@ -531,6 +532,7 @@ def test_tokens_that_an_old_role_does_not_let_read_are_kept_with_a_warning(ansib
     assert done.changed, done.message
     said = " ".join(done.screen.split())
     assert f"Secret gpuctl-tokens in namespace {namespace} is kept" in said
+    assert f"ResourceQuota gpuctl-object-counts in namespace {namespace} is kept" in said
     assert "Run gpuctl_rbac with level administer" in said
     assert api.get("secret", "gpuctl-tokens", namespace)
 

@@ -16,7 +16,7 @@ from ..engine.changes import diffs_of, resource_result
 from ..engine.plan import Action, Plan, Step
 from ..engine.planning import step_for
 from ..kube.errors import ApiError, KubeError, as_sentence
-from ..kube.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, RESOURCE_QUOTA, SECRET
+from ..kube.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, RESOURCE_QUOTA, SECRET, Resource
 from ..labels import (
     DNS_LABEL,
     LABEL_LENGTH,
@@ -228,22 +228,22 @@ def _plan_absent(task: Task[WorkspaceOptions]) -> Plan:
     found = (
         client.get(PERSISTENT_VOLUME_CLAIM, name, claim),
         client.get(SECRET, name, PULL_SECRET),
-        _tokens(task),
-        client.get(RESOURCE_QUOTA, name, OBJECT_COUNTS),
+        _unless_forbidden(task, SECRET, TOKEN_SECRET),
+        _unless_forbidden(task, RESOURCE_QUOTA, OBJECT_COUNTS),
     )
     ours = [obj for obj in found if obj and is_managed(obj) and not is_terminating(obj)]
     return Plan(name, name, "workspace", tuple(Step(Action.DELETE, {}, obj) for obj in ours))
 
 
-def _tokens(task: Task[WorkspaceOptions]) -> Object | None:
-    """The live Secret with tokens. The roles of former versions do not name it."""
+def _unless_forbidden(task: Task[WorkspaceOptions], resource: Resource, name: str) -> Object | None:
+    """A live object that the roles of former versions do not name."""
     try:
-        return task.client().get(SECRET, task.options.namespace, TOKEN_SECRET)
+        return task.client().get(resource, task.options.namespace, name)
     except ApiError as error:
         if not error.is_forbidden:
             raise
     task.warn(
-        f"Secret {TOKEN_SECRET} in namespace {task.options.namespace} is kept if there is one, because the account may "
+        f"{resource.kind} {name} in namespace {task.options.namespace} is kept if there is one, because the account may "
         f"not read it. Run gpuctl_rbac with level administer as a cluster administrator, which writes the roles of all "
         f"levels, and then this task again."
     )
