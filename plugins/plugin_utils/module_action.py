@@ -63,7 +63,10 @@ def preload(module: str) -> None:
     spec.advisers()
     options = spec.options.argument_spec()
     packages = ["manifest", "jobs.objects"] if {"definition", "src"} & options.keys() else []
-    if f"{_PLUGINS}.module_utils.jobs.job_plans" in sys.modules:  # It imports the rest where a job needs it.
+    # These import parts of their packages where an object needs them.
+    if f"{_PLUGINS}.module_utils.engine.apply" in sys.modules:
+        packages.append("engine")
+    if f"{_PLUGINS}.module_utils.jobs.job_plans" in sys.modules:
         packages += ["jobs", "jobs.runs"]
     if "wait_for" in options:
         packages.append("wait")

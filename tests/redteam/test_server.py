@@ -30,7 +30,10 @@ MIB = 1024**2
 MEBIBYTES = 200  # of a process that is a task alone; Ansible adds some 60
 SECONDS = 60  # of a task that waits 2 s for a silent server; most need one
 
-JOB = b'{"metadata":{"name":"a","namespace":"n","labels":{"app":"a","runwhere.ai/job-type":"training"}},"spec":{}}'
+JOB = (
+    b'{"metadata":{"name":"a","namespace":"n","uid":"u","creationTimestamp":"2026-01-01T00:00:00Z",'
+    b'"labels":{"app":"a","runwhere.ai/job-type":"training"}},"spec":{"template":{"spec":{"containers":[{"name":"main"}]}}}}'
+)
 
 INFO: tuple[str, dict[str, Any]] = ("insight.jobs.job_info", {})
 PRESENT: tuple[str, dict[str, Any]] = ("jobs.job", {"definition": training(), "namespace": "ml"})
@@ -212,8 +215,15 @@ def test_a_continue_token_that_is_none(token: str, words: str) -> None:
 def test_whole_objects_without_end() -> None:
     """A server sends page after page of jobs, which the task keeps: it stops before the memory is full."""
     numbers, page = count(), b"[" + b",".join([JOB] * 5_000) + b"]"
-    with hostile(lambda request: request.list(page, **{"continue": f"{next(numbers)}"})) as server:
-        assert "returned more than 128 MiB of objects" in attacked(server, own_process=True).message
+
+    def answer(request: Visitor) -> None:
+        if "/jobs" in request.path:
+            request.list(page, **{"continue": f"{next(numbers)}"})
+        else:
+            request.list()
+
+    with hostile(answer) as server:
+        assert "returned more than 128 MiB of objects" in attacked(server, PRESENT, own_process=True).message
 
 
 def test_a_hundred_thousand_objects() -> None:
