@@ -243,9 +243,9 @@ def _unless_forbidden(task: Task[WorkspaceOptions], resource: Resource, name: st
         if not error.is_forbidden:
             raise
     task.warn(
-        f"{resource.kind} {name} in namespace {task.options.namespace} is kept if there is one, because the account may "
-        f"not read it. Run gpuctl_rbac with level administer as a cluster administrator, which writes the roles of all "
-        f"levels, and then this task again."
+        f"{resource.kind} {name} in namespace {task.options.namespace} is kept if there is one, because the account "
+        f"has no permission to read it. Run gpuctl_rbac with level administer as a cluster administrator, which writes "
+        f"the roles of all levels, and then this task again."
     )
     return None
 
