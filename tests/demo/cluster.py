@@ -117,18 +117,23 @@ def simulated(
 
 @contextmanager
 def provisioned(
-    kubeconfig: Path, nodes: int = GPU_NODES, port: int = 0, exec_root: Path | None = None, *, mixed: bool = False
+    kubeconfig: Path,
+    nodes: int = GPU_NODES,
+    port: int = 0,
+    exec_root: Path | None = None,
+    *,
+    mixed: bool = False,
+    source: str = "",
 ) -> Iterator[Cluster]:
     """The cluster with pools, teams and Secrets, and a file of variables beside its kubeconfig.
 
-    Containers run commands below `exec_root`: as processes of this machine and of this user (kubesim's README says what
-    makes that safe).
+    `source` is the name of what declares them, by default that of the directory. Containers run commands below
+    `exec_root`: as processes of this machine and of this user (kubesim's README says what makes that safe).
     """
     variables = kubeconfig.with_suffix(".env")
     with simulated(kubeconfig, nodes, port, exec_root, mixed=mixed, namespace=TEAM) as cluster:
-        _provision(
-            kubeconfig, [EXAMPLES / "cluster", *(sorted((EXAMPLES / "mixed").glob("pool-*.yaml")) if mixed else [])]
-        )
+        manifests = [EXAMPLES / "cluster", *(sorted((EXAMPLES / "mixed").glob("pool-*.yaml")) if mixed else [])]
+        _provision(kubeconfig, manifests, source)
         add_secrets(cluster)
         cluster.add_storage_class("standard")
         variables.write_text(_shell(environment(kubeconfig)), encoding="utf-8")
@@ -192,9 +197,10 @@ def _shell(variables: dict[str, str]) -> str:
     return f". {shlex.quote(str(Path(sys.prefix, 'bin', 'activate')))}\nunset K8S_AUTH_CONTEXT K8S_AUTH_HOST\n{exports}"
 
 
-def _provision(kubeconfig: Path, manifests: list[Path]) -> None:
+def _provision(kubeconfig: Path, manifests: list[Path], source: str) -> None:
     """Apply the examples, as an administrator would."""
     command = ["runwhere.gpuctl.provision", "-e", f"gpuctl_src={','.join(map(str, manifests))}"]
+    command += ["-e", f"gpuctl_source={source}"] if source else []
     playbook = Path(sys.executable).with_name("ansible-playbook")
     done = subprocess.run(
         [str(playbook), *command],

@@ -37,6 +37,8 @@ _TRANSLATED = re.compile(r"(\.zh-CN|_zh)(?=\.\w+$)")
 ORIGINALS = {name: _TRANSLATED.sub("", name) for name in documents() if _TRANSLATED.search(name)}
 UPDATES = os.environ.get("GPUCTL_UPDATE_DOCUMENTS", "") == "1"
 BIN = Path(sys.executable).parent
+# Of what the cluster has, whatever repository the tests run in. A copy of examples/cluster adopts it, see `setup`.
+SOURCE = "examples"
 GROUPS = {name: rules["documents"] for name, rules in RULES.items() if "documents" in rules}
 READINGS = sorted({*documents(), *GROUPS} - {*ORIGINALS, *(name for group in GROUPS.values() for name in group)})
 
@@ -60,7 +62,8 @@ def environment(clone: Path) -> dict[str, str]:
 def terminal(clone: Path, environment: dict[str, str]) -> Iterator[Terminal]:
     """A shell beside `make cluster`."""
     kubeconfig = clone / "build" / "cluster.kubeconfig"
-    with provisioned(kubeconfig, exec_root=clone / "containers"), Terminal(clone, environment) as terminal:
+    containers = clone / "containers"
+    with provisioned(kubeconfig, exec_root=containers, source=SOURCE), Terminal(clone, environment) as terminal:
         _write_kubeconfig_of_kubectl(kubeconfig, clone / "home" / ".kube" / "config")
         yield terminal
 
@@ -312,11 +315,12 @@ class Reader:
         self._type(f"python -m pytest -q -p no:cacheprovider {path.name}" if is_test else f"python {path.name}")
 
     def _submit_manifests(self) -> None:
-        """All that are no file of a command, in check mode."""
+        """All that are no file of a command, in check mode. Some are in the place of what the cluster has."""
         if self.manifests:
             (self.directory / "blocks").mkdir()
             (self.directory / "blocks" / "all.yaml").write_text(yaml.safe_dump_all(self.manifests))
             variables = "-e gpuctl_dir=blocks/ -e gpuctl_namespace=team-a -e gpuctl_fail_on_drift=false"
+            variables += f" -e gpuctl_adopt={SOURCE},cluster"
             self._type(f"ansible-playbook runwhere.gpuctl.provision {variables} --check")
 
 
