@@ -19,6 +19,8 @@ import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import exec, limits
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.container_log import read_log
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.discovery import preferred_versions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import AnswerTooLarge, ConnectionProblem
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import JOB as JOB_RESOURCE
 from integration.certificates import pem_files
@@ -406,18 +408,18 @@ def test_discovery_without_groups(groups: str) -> None:
     with hostile(lambda request: request.answer(b'{"kind": "APIGroupList"%b}' % groups.encode())) as server:
         client = Client(Connection(server.url, retries=0, request_timeout=2))
         with pytest.raises(Exception, match=r"not an answer of the Kubernetes API: .* an incomplete 'APIGroupList'"):
-            client.preferred_version("kueue.x-k8s.io")
+            preferred_versions(client)
 
 
 def test_a_log_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node sends lines for ever: the task ends at a limit, and its memory is that of what it keeps."""
     monkeypatch.setattr(
-        "ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client.LOG", limits.Allowance(MIB)
+        "ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.container_log.LOG", limits.Allowance(MIB)
     )
     with hostile(lambda request: (request.begin(), request.flood(chunks(b"x\n" * 1000)))) as server:
         client = Client(Connection(server.url, retries=0, request_timeout=5))
         with pytest.raises(AnswerTooLarge, match="more than 1 MiB"):
-            client.read_log("ml", "a", {}, lambda pieces: sum(map(len, pieces)))
+            read_log(client, "ml", "a", {}, lambda pieces: sum(map(len, pieces)))
 
 
 def test_a_log_byte_by_byte() -> None:
@@ -425,7 +427,7 @@ def test_a_log_byte_by_byte() -> None:
     with hostile(lambda request: (request.begin(), request.drip(b"1\r\nx\r\n"))) as server:
         client = Client(Connection(server.url, retries=0, request_timeout=2))
         with pytest.raises(Exception, match=r"no answer within 2 s"):
-            client.read_log("ml", "a", {}, lambda pieces: sum(map(len, pieces)))
+            read_log(client, "ml", "a", {}, lambda pieces: sum(map(len, pieces)))
 
 
 # -- commands over a WebSocket -----------------------------------------------------------------------------------------

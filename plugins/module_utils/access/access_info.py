@@ -11,6 +11,7 @@ from ..cluster.declared import Declared, read_declared
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, KubeError, as_sentence
 from ..kube.resources import RESOURCE_QUOTA
+from ..kube.reviews import may
 from ..labels import DEFAULT_POOL, SYSTEM_NAMESPACE
 from ..namespaces import NamespaceOptions, own_namespace, require_allowed
 from ..options import option
@@ -73,15 +74,15 @@ def _rights(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[di
     asked = [(place, right, needed) for place in namespaces for right, needed in _IN_NAMESPACES.items()]
     asked += [("", right, needed) for right, needed in _IN_CLUSTER.items()]
 
-    def may(question: tuple[str, str]) -> bool:
+    def answer(question: tuple[str, str]) -> bool:
         permission, place = question
         verb, resource, *elsewhere = permission.split()
         place = elsewhere[-1] if elsewhere else place
-        return client.may(verb, resource, place, options.user or "", groups)
+        return may(client, verb, resource, place, options.user or "", groups)
 
     questions = list(dict.fromkeys((permission, place) for place, _right, needed in asked for permission in needed))
     try:
-        answers = dict(zip(questions, run_concurrently(may, questions, client.concurrency), strict=True))
+        answers = dict(zip(questions, run_concurrently(answer, questions, client.concurrency), strict=True))
     except ApiError as error:
         if error.is_forbidden and (options.user or options.groups):
             raise TaskFailed(

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from ..engine.changes import map_diff
 from ..engine.plan import Action
+from ..kube.answer import Expected
+from ..kube.client import Client
 from ..kube.connection_options import is_http_url, is_loopback
 from ..kube.errors import ApiError
 from ..kube.resources import SERVICE_ACCOUNT
@@ -158,10 +160,19 @@ def _credentials(task: Task[KubeconfigOptions], former: dict[str, Any]) -> _Cred
     return None if task.check_mode else _issue(task)
 
 
+def _create_token(client: Client, options: KubeconfigOptions) -> tuple[str, str]:
+    """A token, and when it expires: the server may grant less time than asked for."""
+    path, kind = f"{SERVICE_ACCOUNT.path(options.namespace, options.name)}/token", "TokenRequest"
+    spec = {"expirationSeconds": options.days * DAY}
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": kind, "spec": spec}
+    status = client.transport.request("POST", path, Expected(kind), body=request).get("status") or {}
+    return str(status.get("token") or ""), str(status.get("expirationTimestamp") or "")
+
+
 def _issue(task: Task[KubeconfigOptions]) -> _Credentials:
     options = task.options
     try:
-        token, expires = task.client().create_token(options.namespace, options.name, options.days * DAY)
+        token, expires = _create_token(task.client(), options)
     except ApiError as error:
         raise TaskFailed(f"no token for service account {options.name}: {error}. Nothing was changed.") from None
     task.mask([token])

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from ..kube.client import Client
+from ..kube.discovery import preferred_versions
 from ..kube.errors import if_allowed
 from ..kube.resources import EVENT, KUEUE_WORKLOAD, NODE, POD_GROUP, Object
 from .admission import pod_groups_of, queue_of, waiting_in_queue, waiting_in_volcano
@@ -119,7 +120,7 @@ def read_queued(
 
 
 def _waiting_for_kueue(client: Client, waiting: Mapping[K, Object]) -> dict[K, PendingReason]:
-    version = client.preferred_version(KUEUE_WORKLOAD.api_version.partition("/")[0]) if waiting else None
+    version = preferred_versions(client).get(KUEUE_WORKLOAD.api_version.partition("/")[0]) if waiting else None
     if version is None:
         return {}
     resource = replace(KUEUE_WORKLOAD, api_version=version)

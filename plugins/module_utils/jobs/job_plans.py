@@ -31,6 +31,7 @@ from ..engine.plan import WORKLOAD_KINDS, Action, Plan, Step, Suggest, describe
 from ..engine.planning import active_objects, plan_deletion, plan_job, starts_pods, step_for, upgraded
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
+from ..kube.discovery import preferred_versions
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD, POD_GROUP
 from ..kube.times import now_as_text
@@ -503,7 +504,7 @@ def read_admissions(client: Client, jobs: Mapping[JobId, Mapping[str, Any]]) -> 
     """Kueue's Workloads for the given Jobs, with one request per namespace. Raises KubeError without Kueue."""
     if not jobs:
         return {}
-    version = client.preferred_version(KUEUE_WORKLOAD.api_version.partition("/")[0])
+    version = preferred_versions(client).get(KUEUE_WORKLOAD.api_version.partition("/")[0])
     if version is None:
         names = ", ".join(f"{name} in namespace {namespace}" for namespace, name in sorted(jobs))
         raise KubeError(

@@ -14,6 +14,7 @@ from ..engine.dry_run import Blocker
 from ..engine.plan import Plan
 from ..engine.planning import starts_pods
 from ..kube.client import Client
+from ..kube.discovery import group_versions
 from ..kube.errors import if_allowed
 from ..labels import POOL
 from ..queues.backends import BACKENDS, Backend
@@ -51,7 +52,7 @@ def missing_queues(client: Client, plans: Iterable[Plan]) -> list[Blocker]:
         if starts_pods(plan) and _is_of_pool(plan.steps[0].desired, queue := queue_of(plan.steps[0].desired)):
             place = plan.namespace if BACKENDS[queue.backend].queue.namespaced else None
             waiting[queue.backend, place].append(plan)
-    served = client.group_versions() if waiting else frozenset()
+    served = group_versions(client) if waiting else frozenset()
     return [
         blocker for (name, place), found in waiting.items() for blocker in _missing(client, served, name, place, found)
     ]

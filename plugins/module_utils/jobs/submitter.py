@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..engine.paths import ABSENT, Change, value_at
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan, Step
+from ..kube.reviews import user_name
 from ..labels import SUBMITTED_BY
 from ..task import Task
 
@@ -104,7 +105,7 @@ class Ownership:
         """Who runs this task. Raises KubeError."""
         environ = self._task.environ
         awx_user, awx_job = environ.get(AWX_USER), environ.get(AWX_JOB)
-        kubernetes_user = self._task.client().user_name() if not awx_user else None
+        kubernetes_user = user_name(self._task.client()) if not awx_user else None
         names = (text and text[:_LONGEST] for text in (kubernetes_user, awx_user, awx_job))
         return Submitter(_user()[:_LONGEST], socket.gethostname()[:_LONGEST], *names)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The operations on the API server: list, watch, get, logs, apply, patch, create, delete.
+"""The operations on the objects of an API server: list, watch, get, apply, patch, create, delete.
 
 Every write can safely be sent twice, so the transport may retry each: server-side apply is idempotent, a deletion names
 the uid of its object, and a creation reports an object that exists.
@@ -11,31 +11,22 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..labels import FIELD_MANAGER
-from .answer import Answer, Expected, group_versions_in, read_json
+from .answer import Expected
 from .connection import Connection
 from .connection_options import resolve_connection, resolve_options
-from .errors import AnswerTooLarge, ApiError, InvalidResponse, ListTooLarge
-from .limits import FOLLOWED_LOG, LOG, WATCH
+from .errors import AnswerTooLarge, ApiError, ListTooLarge
+from .limits import WATCH
 from .list_limits import ListLimits, ListsInProgress
-from .resources import (
-    POD,
-    SELF_SUBJECT_ACCESS_REVIEW,
-    SELF_SUBJECT_REVIEW,
-    SERVICE_ACCOUNT,
-    SUBJECT_ACCESS_REVIEW,
-    Resource,
-    resource_of,
-)
+from .resources import Resource, resource_of
 from .shapes import OddObject, UnreadableObject, oddity
-from .transport import APPLY_PATCH, CHUNK_SIZE, JSON, Transport
+from .transport import APPLY_PATCH, JSON, Transport
 
 if TYPE_CHECKING:
-    from .open_stream import OpenStream
     from .watch import Watch
 
 PAGE_SIZE = 500
@@ -44,7 +35,6 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _MERGE_PATCH = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
-_LOG_SILENCE = 120.0  # seconds without a line, after which a log is asked for again; one request for each pod
 
 T = TypeVar("T")
 
@@ -63,9 +53,8 @@ class Client:
         self.connection = connection
         self.namespace = connection.namespace
         self.request_timeout = connection.request_timeout
-        self._transport = Transport(connection, sleep, clock)
+        self.transport = Transport(connection, sleep, clock)
         self.lists = ListsInProgress(connection.server, clock)
-        self._user_name: str | None = None
         # What is read once for each connection, by the name of what reads it.
         self.remembered: dict[str, Any] = {}
         # What lists have left out since the task began, by kind, namespace and name.
@@ -73,20 +62,20 @@ class Client:
 
     def abort(self) -> None:
         """Send no more requests, from any thread."""
-        self._transport.abort()
+        self.transport.abort()
 
     @property
     def has_written(self) -> bool:
         """Whether the task has sent a write, successful or not."""
-        return self._transport.has_written
+        return self.transport.has_written
 
     def begin_task(self) -> None:
         """Start counting ``request_timeout`` again: it is the time for all unanswered requests of a task."""
-        self._transport.begin_task()
+        self.transport.begin_task()
 
     def report_secrets(self, report: Callable[[set[str]], object]) -> None:
         """Call ``report`` with the credentials, now and whenever there are new ones."""
-        self._transport.report_secrets(report)
+        self.transport.report_secrets(report)
 
     def list_objects(
         self,
@@ -156,7 +145,7 @@ class Client:
 
     def list_first(self, resource: Resource, limit: int = 1) -> list[dict[str, Any]]:
         """At most ``limit`` objects of a kind, in one request: a sample."""
-        page = self._transport.request("GET", resource.path(), Expected(f"{resource.kind}List"), {"limit": str(limit)})
+        page = self.transport.request("GET", resource.path(), Expected(f"{resource.kind}List"), {"limit": str(limit)})
         return self.items(resource, page)
 
     def is_readable(self, resource: Resource, obj: Any, *, metadata_only: bool = False) -> bool:
@@ -206,103 +195,8 @@ class Client:
             "fieldSelector": fields,
         }
         path = resource.path(namespace)
-        return self._transport.send(
+        return self.transport.send(
             "GET", path, lambda response: Watch(response, path), query, stream=WATCH, read_timeout=READ_TIMEOUT
-        )
-
-    def preferred_version(self, group: str) -> str | None:
-        """The version of an API group that the server prefers, as ``group/version``; None if it has no such group.
-
-        For groups of controllers that a cluster may lack; Kubernetes' own have fixed paths.
-        """
-        return self.preferred_versions().get(group)
-
-    def preferred_versions(self) -> dict[str, str]:
-        """The same for each API group of the server, by name."""
-        # Not the path of a group itself: that of a missing one is answered in plain text, as a load balancer would.
-        groups = self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ()
-        return {group["name"]: group["preferredVersion"]["groupVersion"] for group in groups}
-
-    def server_version(self) -> tuple[str, str | None]:
-        """The server's version, such as ``v1.36.2``, and its clock: the header Date of the answer."""
-
-        def read(response: Any) -> tuple[str, str | None]:
-            found = (read_json(response.read()) or {}).get("gitVersion")
-            if not isinstance(found, str):
-                raise InvalidResponse("GET /version", response.status, "no version")
-            return found, response.headers.get("Date")
-
-        return self._transport.send("GET", "/version", read)
-
-    def served_kinds(self, api_version: str, field: str = "kind") -> frozenset[str]:
-        """The kinds of a group in a version that the server has: an operator may serve only some of its own. Or their
-        names, such as ``pods/DCGM_FI_DEV_GPU_UTIL`` of custom metrics."""
-        found = self._transport.request("GET", f"/apis/{api_version}", Expected("APIResourceList"))["resources"] or ()
-        return frozenset(str(one.get(field)) for one in found)
-
-    def metric_values(self, path: str, kind: str, labels: str) -> list[dict[str, Any]]:
-        """The values at the path of a custom or external metric, as the ``kind`` of list, that have these labels."""
-        return list(self._transport.request("GET", path, Expected(kind), {"labelSelector": labels})["items"] or ())
-
-    def group_versions(self) -> frozenset[str]:
-        """All API groups of the server, in all their versions."""
-        return group_versions_in(self._transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or ())
-
-    def user_name(self) -> str | None:
-        """The user that the server takes this client for. Servers before Kubernetes 1.28 do not say: None."""
-        if self._user_name is None:
-            path, kind = SELF_SUBJECT_REVIEW.path(), SELF_SUBJECT_REVIEW.kind
-            review = {"apiVersion": SELF_SUBJECT_REVIEW.api_version, "kind": kind}
-            try:
-                answer = self._transport.request("POST", path, Expected(kind), body=review)
-                self._user_name = str(answer["status"]["userInfo"]["username"])
-            except (KeyError, TypeError):
-                return None
-            except ApiError as error:
-                if not error.is_forbidden and error.status != 404:
-                    raise
-                return None
-        return self._user_name
-
-    def may(self, verb: str, resource: str, namespace: str, user: str = "", groups: Sequence[str] = ()) -> bool:
-        """Whether the account, or a user with groups, has a verb on a resource, written as kubectl does.
-
-        The authorizers decide, whichever they are. To ask about others takes a permission of its own.
-        """
-        named, _slash, subresource = resource.partition("/")
-        plural, _dot, group = named.partition(".")
-        asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource, "namespace": namespace}
-        review = SUBJECT_ACCESS_REVIEW if user or groups else SELF_SUBJECT_ACCESS_REVIEW
-        who: dict[str, Any] = {"user": user, "groups": list(groups)} if user or groups else {}
-        body = {
-            "apiVersion": review.api_version,
-            "kind": review.kind,
-            "spec": {"resourceAttributes": asked, **who},
-        }
-        answer = self._transport.request("POST", review.path(), Expected(review.kind), body=body)
-        return (answer.get("status") or {}).get("allowed") is True
-
-    def ask_program(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        path: str,
-        read: Callable[[Answer], T],
-        query: Mapping[str, str],
-        *,
-        as_form: bool = False,
-        headers: Mapping[str, str] | None = None,
-        read_timeout: float | None = None,
-    ) -> T:
-        """The result of ``read`` for the answer of a program in a pod or behind a service, through the server's proxy.
-
-        ``name`` has the port: ``name:port``, or ``https:name:port``. The server does not pass on its own credentials.
-        See ``Transport.exchange``.
-        """
-        proxied = f"{resource.path(namespace, name)}/proxy{path}"
-        return self._transport.exchange(
-            proxied, read, query, as_form=as_form, headers=headers, read_timeout=read_timeout
         )
 
     def get(
@@ -310,7 +204,7 @@ class Client:
     ) -> dict[str, Any] | None:
         """One object, or None. One that is not like its kind raises UnreadableObject, or is left out as in a list."""
         try:
-            found = self._transport.request("GET", resource.path(namespace, name), Expected(resource.kind, name))
+            found = self.transport.request("GET", resource.path(namespace, name), Expected(resource.kind, name))
         except ApiError as error:
             if error.status == 404 and error.reason == "NotFound":
                 return None
@@ -318,45 +212,6 @@ class Client:
         if leaves_out:
             return found if self.is_readable(resource, found) else None
         return self._readable(resource, found)
-
-    def read_log(
-        self, namespace: str, pod: str, query: Mapping[str, str], consume: Callable[[Iterator[bytes]], T]
-    ) -> T:
-        """The result of ``consume`` for a container's log, passed in chunks up to 64 KiB; ``query`` is PodLogOptions.
-
-        If the connection breaks, ``consume`` is called again with the log from its start.
-        """
-
-        def read(response: Any) -> T:
-            try:
-                return consume(response.stream(CHUNK_SIZE))
-            finally:
-                response.close()  # A connection with unread data cannot serve another request.
-
-        path = f"{POD.path(namespace, pod)}/log"
-        return self._transport.send("GET", path, read, query, accept="application/json, */*", stream=LOG)
-
-    def open_log(self, namespace: str, pod: str, query: Mapping[str, str], *, follow: bool) -> OpenStream:
-        """A container's log as it is, or as it grows; ``query`` is PodLogOptions.
-
-        The one that grows ends with the container, or when it is silent: so is a connection that a router on the way
-        has forgotten, and the caller asks again.
-        """
-        from .open_stream import OpenStream  # Here: few tasks read logs.
-
-        return self._transport.send(
-            "GET",
-            f"{POD.path(namespace, pod)}/log",
-            OpenStream,
-            {**query, **({"follow": "true"} if follow else {})},
-            accept="application/json, */*",
-            stream=FOLLOWED_LOG if follow else LOG,
-            read_timeout=_LOG_SILENCE if follow else None,
-        )
-
-    def open_websocket(self, path: str, handshake: Callable[[Any, str, Any], Any]) -> Any:
-        """What ``handshake`` makes of a connection, the URL and the headers, for kube/exec.py."""
-        return self._transport.connect(path, handshake)
 
     def apply(
         self,
@@ -376,7 +231,7 @@ class Client:
         resource = resource_of(obj)
         path = resource.path(obj["metadata"].get("namespace"), name)
         expected = Expected(obj["kind"], name)
-        answer = self._transport.request(
+        answer = self.transport.request(
             "PATCH", path, expected, query, obj, content_type=APPLY_PATCH, on_warning=on_warning
         )
         return self._readable(resource, answer, written=not dry_run)
@@ -401,7 +256,7 @@ class Client:
         path = resource.path(metadata.get("namespace"), metadata["name"])
         accept = _METADATA if metadata_only else JSON
         expected = Expected("PartialObjectMetadata" if metadata_only else resource.kind, metadata["name"])
-        answer = self._transport.request(
+        answer = self.transport.request(
             "PATCH", path, expected, _write_query(dry_run), body, content_type=_MERGE_PATCH, accept=accept
         )
         return self._readable(resource, answer, metadata_only=metadata_only, written=not dry_run)
@@ -415,7 +270,7 @@ class Client:
         """
         path = resource.path(namespace, name)
         expected = Expected(resource.kind, name)
-        answer = self._transport.request(
+        answer = self.transport.request(
             "PATCH", path, expected, _write_query(False), operations, content_type=_JSON_PATCH
         )
         return self._readable(resource, answer, written=True)
@@ -430,19 +285,12 @@ class Client:
         path = resource.path(obj["metadata"].get("namespace"))
         try:
             expected = Expected(obj["kind"], obj["metadata"]["name"])
-            answer = self._transport.request("POST", path, expected, _write_query(dry_run), obj)
+            answer = self.transport.request("POST", path, expected, _write_query(dry_run), obj)
             return self._readable(resource, answer, written=not dry_run)
         except ApiError as error:
             if error.status == 409 and error.reason == "AlreadyExists":
                 return None
             raise
-
-    def create_token(self, namespace: str, account: str, seconds: int) -> tuple[str, str]:
-        """A token of a service account, and when it expires: the server may grant less time than asked for."""
-        path, kind = f"{SERVICE_ACCOUNT.path(namespace, account)}/token", "TokenRequest"
-        request = {"apiVersion": "authentication.k8s.io/v1", "kind": kind, "spec": {"expirationSeconds": seconds}}
-        status = self._transport.request("POST", path, Expected(kind), body=request).get("status") or {}
-        return str(status.get("token") or ""), str(status.get("expirationTimestamp") or "")
 
     def delete(
         self,
@@ -468,7 +316,7 @@ class Client:
             options["dryRun"] = ["All"]
         path = resource.path(metadata.get("namespace"), metadata["name"])
         try:
-            self._transport.request(
+            self.transport.request(
                 "DELETE", path, Expected(resource.kind, metadata["name"], or_status=True), body=options
             )
         except ApiError as error:
@@ -482,7 +330,7 @@ class Client:
         """Delete all objects of a kind that match the label selector."""
         options = {**_DELETE_OPTIONS, "gracePeriodSeconds": grace_seconds}
         expected = Expected(f"{resource.kind}List", or_status=True)
-        self._transport.request("DELETE", resource.path(namespace), expected, {"labelSelector": labels}, options)
+        self.transport.request("DELETE", resource.path(namespace), expected, {"labelSelector": labels}, options)
 
     def items(self, resource: Resource, page: Mapping[str, Any], metadata_only: bool = False) -> list[dict[str, Any]]:
         """The objects of a list, with the apiVersion and kind that the server omits from each."""
@@ -518,7 +366,7 @@ class Client:
             while True:
                 query = {"limit": str(size), "labelSelector": labels, "fieldSelector": fields, "continue": token}
                 try:
-                    page = self._transport.request("GET", path, expected, query, accept=accept, weigh=limits.weigh)
+                    page = self.transport.request("GET", path, expected, query, accept=accept, weigh=limits.weigh)
                 except AnswerTooLarge as problem:
                     if isinstance(problem, ListTooLarge) or (size == 1 and accept != JSON):
                         raise
@@ -543,7 +391,7 @@ class Client:
     def _named_page(self, path: str, query: Mapping[str, str], kind: str, limits: ListLimits) -> dict[str, Any]:
         """A page without its objects, which are named as left out."""
         expected = Expected("PartialObjectMetadataList")
-        page = self._transport.request("GET", path, expected, query, accept=_METADATA_LIST, weigh=limits.weigh)
+        page = self.transport.request("GET", path, expected, query, accept=_METADATA_LIST, weigh=limits.weigh)
         for obj in page["items"] or ():
             odd = kind, obj["metadata"].get("namespace"), obj["metadata"]["name"]
             self.odd_objects[odd] = OddObject(*odd, "it is too large")

@@ -89,7 +89,7 @@ def run_command(
     Raises ConnectionLost if the connection breaks or the server gives no sign of life for the request timeout, and
     CommandNotStarted if the command cannot be run.
     """
-    websocket = client.open_websocket(exec_path(f"{POD.path(namespace, pod)}/exec", container, command), _handshake)
+    websocket = client.transport.connect(exec_path(f"{POD.path(namespace, pod)}/exec", container, command), _handshake)
     try:
         return _Conversation(websocket, client.request_timeout, iter(stdin), output).run()
     finally:

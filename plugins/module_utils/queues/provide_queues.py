@@ -16,6 +16,7 @@ from ..engine.plan import Action, Plan, Step, object_id
 from ..engine.planning import step_for
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
+from ..kube.discovery import group_versions
 from ..kube.errors import KubeError, as_sentence
 from ..kube.resources import NODE, RESOURCE_QUOTA
 from ..labels import MANAGED, POOL
@@ -46,7 +47,7 @@ def backend_problems(client: Client, pools: Mapping[str, Declaration]) -> Iterat
     wanted: dict[str, list[str]] = {}
     for name, pool in sorted(queued_pools(pools).items()):
         wanted.setdefault(_backend_of(pool), []).append(name)
-    served = client.group_versions() if wanted else frozenset()
+    served = group_versions(client) if wanted else frozenset()
     for name, found in sorted(wanted.items()):
         backend = BACKENDS[name]
         if missing := backend.missing(served):
@@ -104,7 +105,7 @@ def plans_for_queues(task: Task[Any], pools: Mapping[str, Declaration]) -> list[
 def _present(client: Client, pools: Mapping[str, Declaration]) -> list[str]:
     """The queueing systems that the cluster has, or that a pool asks for."""
     wanted = set(map(_backend_of, pools.values()))
-    served = client.group_versions()
+    served = group_versions(client)
     return [name for name, backend in BACKENDS.items() if name in wanted or not backend.missing(served)]
 
 

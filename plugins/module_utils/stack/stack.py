@@ -27,6 +27,7 @@ from ..engine.plan import Action, Plan, Step, object_id
 from ..engine.planning import step_for
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
+from ..kube.discovery import group_versions, served_kinds
 from ..kube.resources import BY_KIND, NAMESPACE, Resource
 from ..labels import DNS_LABEL, FIELD_MANAGER, MANAGED, MANAGED_BY, STACK
 from ..manifest.problems import number_of
@@ -155,8 +156,8 @@ def _plan(task: Task[StackOptions], desired: list[Object]) -> Plan:
 
 def _served(client: Client) -> list[Resource]:
     """The kinds that the cluster has. The list of a missing one would be answered as by something else (404, text)."""
-    versions = {each.api_version for each in _KINDS.values() if _operator(each)} & client.group_versions()
-    kinds = {version: client.served_kinds(version) for version in sorted(versions)}
+    versions = {each.api_version for each in _KINDS.values() if _operator(each)} & group_versions(client)
+    kinds = {version: served_kinds(client, version) for version in sorted(versions)}
     return [
         each
         for each in _KINDS.values()

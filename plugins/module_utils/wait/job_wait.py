@@ -13,6 +13,7 @@ from ..cluster.read_reasons import by_time, reasons_of
 from ..cluster.secret_references import log_secrets
 from ..cluster.status import STUCK, status_of
 from ..kube.client import Client
+from ..kube.container_log import read_log
 from ..kube.errors import KubeError
 from ..logs.log_lines import Excerpt, View, last_lines, split_log
 from ..logs.log_query import log_query
@@ -116,6 +117,6 @@ def end_of_log(
         def last(pieces: Iterator[bytes]) -> Excerpt:
             return last_lines(split_log(pieces, view), _LOG_LINES, _LOG_BYTES)
 
-        return client.read_log(namespace, pod, query, last).lines
+        return read_log(client, namespace, pod, query, last).lines
     except KubeError:  # The pod is gone, or reading logs is forbidden: the reason has to do.
         return []

@@ -16,6 +16,7 @@ from ...accelerators.catalog import catalog
 from ...cluster.autoscaler import AskedMetric, asked_metrics
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
+from ...kube.discovery import metric_values, served_kinds
 from ...kube.errors import ApiError, InvalidResponse, KubeError, as_sentence
 from ...kube.resources import API_SERVICE, Object
 from ...labels import APP, selector_text
@@ -66,7 +67,7 @@ def read_scaling_metrics(
     listed = {}
     if CUSTOM in versions:
         try:
-            listed[CUSTOM] = client.served_kinds(versions[CUSTOM], "name")
+            listed[CUSTOM] = served_kinds(client, versions[CUSTOM], "name")
         except ApiError as error:
             if error.is_forbidden:
                 raise
@@ -175,8 +176,10 @@ def _has_value(client: Client, versions: Mapping[str, str], asked: tuple[Object,
         path = f"/apis/{version}/namespaces/{namespace}"
         if metric.type == "External":
             labels = selector_text(metric.selector)
-            return bool(client.metric_values(f"{path}/{metric.name}", "ExternalMetricValueList", labels))
-        return bool(client.metric_values(f"{path}/pods/*/{metric.name}", "MetricValueList", selector_text({APP: name})))
+            return bool(metric_values(client, f"{path}/{metric.name}", "ExternalMetricValueList", labels))
+        return bool(
+            metric_values(client, f"{path}/pods/*/{metric.name}", "MetricValueList", selector_text({APP: name}))
+        )
     except ApiError as error:
         if error.is_forbidden:
             raise

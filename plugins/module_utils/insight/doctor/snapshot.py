@@ -20,6 +20,7 @@ from ...cluster.pod_requests import Amounts, amount_of
 from ...cluster.read_jobs import WORKLOADS
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
+from ...kube.discovery import preferred_versions, server_version
 from ...kube.errors import ApiError, KubeError, as_sentence
 from ...kube.resources import (
     CLUSTER_ROLE,
@@ -237,8 +238,8 @@ def _offering(client: Client) -> frozenset[str]:
 
 
 _READERS: Mapping[str, Callable[[Client], Any]] = {
-    "version": lambda client: (*client.server_version(), datetime.now(timezone.utc)),
-    "groups": lambda client: client.preferred_versions(),
+    "version": lambda client: (*server_version(client), datetime.now(timezone.utc)),
+    "groups": preferred_versions,
     "nodes": lambda client: client.list_slim(NODE, examined_node),
     "pods": lambda client: client.list_slim(POD, examined_pod, fields=UNFINISHED),
     "offering": _offering,

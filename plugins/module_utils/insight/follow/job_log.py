@@ -17,6 +17,7 @@ from ...cluster.read_nodes import read_node
 from ...cluster.secret_references import referenced_secret_values
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
+from ...kube.container_log import read_log
 from ...kube.errors import ApiError, cut, if_allowed
 from ...kube.resources import DEPLOYMENT, JOB, STATEFUL_SET
 from ...labels import JOB_TYPE, MAIN_CONTAINER, job_name_of
@@ -248,8 +249,12 @@ def _read(client: Client, pod: dict[str, Any], request: LogRequest, view: View) 
         return log
     part = request.file.part() if request.file else None
     try:
-        log.excerpt = client.read_log(
-            pod["metadata"]["namespace"], log.name, request.query, lambda pieces: _excerpt(pieces, request, view, part)
+        log.excerpt = read_log(
+            client,
+            pod["metadata"]["namespace"],
+            log.name,
+            request.query,
+            lambda pieces: _excerpt(pieces, request, view, part),
         )
         log.part = part
     except ApiError as error:

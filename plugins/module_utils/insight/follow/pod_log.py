@@ -17,6 +17,7 @@ from typing import Any
 
 from ...cluster.status import is_terminating
 from ...kube.client import Client
+from ...kube.container_log import open_log
 from ...kube.errors import ApiError, KubeError
 from ...kube.limits import MIB
 from ...kube.open_stream import OpenStream
@@ -265,7 +266,7 @@ class PodLog(Thread):
             if not follow:
                 self._client.begin_task()
             namespace = self.pod["metadata"]["namespace"]
-            stream = self._stream = self._client.open_log(namespace, self.pod_name, query, follow=follow)
+            stream = self._stream = open_log(self._client, namespace, self.pod_name, query, follow=follow)
         except ApiError as error:
             return self._refused(error, follow=follow)
         except KubeError as error:

@@ -77,13 +77,11 @@ class _Asker:
     (apiserver/pkg/endpoints/filters/authentication.go), and Jupyter reads a token from nowhere else."""
 
     def __init__(self, client: Client, namespace: str, place: str, token: str | None) -> None:
-        self._client, self._namespace, self._place = client, namespace, place
+        self._transport, self._proxy = client.transport, f"{POD.path(namespace, place)}/proxy"
         self._query = {"token": token} if token else {}
 
     def __call__(self, path: str) -> dict[str, Any]:
-        return self._client.ask_program(
-            POD, self._namespace, self._place, path, _read, self._query, read_timeout=_TIMEOUT
-        )
+        return self._transport.exchange(self._proxy + path, _read, self._query, read_timeout=_TIMEOUT)
 
 
 def _read(answer: Answer) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from ...accelerators.catalog import catalog
 from ...cluster.declared import read_declared
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
+from ...kube.discovery import group_versions, served_kinds
 from ...kube.errors import ApiError, as_sentence
 from ...kube.resources import ALERTMANAGER, DEPLOYMENT, PROMETHEUS, STATEFUL_SET, Object
 from ...options import Options, option
@@ -88,8 +89,8 @@ def _exporter_rows(queries: Queries) -> list[dict[str, Any]]:
 
 def read_installed(client: Client) -> Installed:
     """Kinds that the account has no permission to read are left empty, and ``unknown`` names them."""
-    served = client.group_versions()
-    kinds = client.served_kinds(PROMETHEUS.api_version) if PROMETHEUS.api_version in served else frozenset()
+    served = group_versions(client)
+    kinds = served_kinds(client, PROMETHEUS.api_version) if PROMETHEUS.api_version in served else frozenset()
     readers: dict[str, Callable[[], list[Object]]] = {
         KUBE_STATE_METRICS: lambda: _state_metrics(client),
         **{

@@ -176,11 +176,8 @@ def _behind(client: Client, service: PrometheusService, settings: PrometheusSett
         )
 
     def send(path: str, read: Callable[[Answer], T], query: Mapping[str, str], *, as_form: bool) -> T:
-        return client.ask_program(
-            SERVICE,
-            service.namespace,
-            service.proxied,
-            service.path + path,
+        return client.transport.exchange(
+            f"{SERVICE.path(service.namespace, service.proxied)}/proxy{service.path}{path}",
             read,
             query,
             as_form=as_form,

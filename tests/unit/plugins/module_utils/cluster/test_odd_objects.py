@@ -284,7 +284,21 @@ class _Transport:
             items = items[3:]
         return {"kind": expected.kind, "metadata": {"resourceVersion": "9"}, "items": copy.deepcopy(items)}
 
+    def send(self, method: str, path: str, consume: Callable[[Any], Any], *_: Any, **__: Any) -> Any:
+        assert (method, path.rpartition("/")[2]) == ("GET", "log")
+        return consume(_Log())
+
     def begin_task(self) -> None:
+        pass
+
+
+class _Log:
+    """A log of one line."""
+
+    def stream(self, size: int) -> Iterator[bytes]:
+        return iter([b"2026-01-01T00:00:01.0Z hello\n"])
+
+    def close(self) -> None:
         pass
 
 
@@ -303,10 +317,7 @@ class _Silence:
 class _Client(Client):
     def __init__(self, world: World) -> None:
         super().__init__(Connection("http://localhost", authorization=dict))
-        self._transport = _Transport(world)  # type: ignore[assignment]
-
-    def read_log(self, namespace: str, pod: str, query: Any, consume: Any) -> Any:
-        return consume(iter([b"2026-01-01T00:00:01.0Z hello\n"]))
+        self.transport = _Transport(world)  # type: ignore[assignment]
 
     def watch(self, *args: Any, **options: Any) -> Any:
         return _Silence()

@@ -16,6 +16,7 @@ import urllib3
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import transport
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.container_log import read_log
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import (
     ApiError,
     ConnectionProblem,
@@ -287,7 +288,7 @@ def test_a_log_is_not_a_login_page():
         conversation(Exchange("GET", "/api/v1/namespaces/ml/pods/train-x/log", answer=LOGIN, headers=HTML)) as url,
         pytest.raises(InvalidResponse),
     ):
-        client(url, retries=0).read_log("ml", "train-x", {}, list)
+        read_log(client(url, retries=0), "ml", "train-x", {}, list)
 
 
 @pytest.mark.parametrize("other", [{"status": "Failure"}, {"details": {"name": "other"}}, {"details": None}])
@@ -336,7 +337,7 @@ def test_a_log_comes_in_chunks_and_is_not_json():
     headers = {"Accept": "application/json, */*"}
     text = "x" * 150_000 + "\n"
     with conversation(Exchange("GET", LOG, query, answer=text, expect_headers=headers)) as url:
-        pieces = client(url).read_log("ml", "train-x", query, list)
+        pieces = read_log(client(url), "ml", "train-x", query, list)
     assert b"".join(pieces) == text.encode()
     assert max(map(len, pieces)) == 65_536
 
@@ -346,7 +347,7 @@ def test_a_log_that_breaks_off_is_read_from_its_start_again():
     with conversation(
         Exchange("GET", LOG, answer="one\ntw", cut=True), Exchange("GET", LOG, answer="one\ntwo\n")
     ) as url:
-        text = client(url, slept).read_log("ml", "train-x", {}, lambda pieces: b"".join(pieces))
+        text = read_log(client(url, slept), "ml", "train-x", {}, lambda pieces: b"".join(pieces))
     assert text == b"one\ntwo\n"
     assert len(slept) == 1
 
@@ -357,7 +358,7 @@ def test_a_partly_read_log_does_not_disturb_the_next_request():
         Exchange("GET", "/api/v1/nodes", {"limit": "1"}, answer=listed("Node")),
     ) as url:
         api = client(url)
-        assert len(api.read_log("ml", "train-x", {}, next)) == 65_536
+        assert len(read_log(api, "ml", "train-x", {}, next)) == 65_536
         assert api.list_first(NODE) == []
 
 
@@ -365,7 +366,7 @@ def test_a_rejected_log_request_keeps_the_reason():
     waiting = 'container "main" in pod "train-x" is waiting to start: ContainerCreating'
     refusal = Exchange("GET", LOG, status=400, answer=failure(400, "BadRequest", waiting))
     with conversation(refusal) as url, pytest.raises(ApiError) as caught:
-        client(url).read_log("ml", "train-x", {}, list)
+        read_log(client(url), "ml", "train-x", {}, list)
     assert caught.value.message == waiting
 
 

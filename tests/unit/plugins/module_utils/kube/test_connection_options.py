@@ -14,6 +14,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_op
     resolve_connection,
     shown_params,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.discovery import preferred_versions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ConnectionProblem
 
 KUBECONFIG = {
@@ -265,7 +266,7 @@ def test_a_discarded_client_sends_nothing_and_leaves_the_cache() -> None:
     discard_client(first)
     assert cached_client(HOST, {}) is not first
     with pytest.raises(ConnectionProblem, match="request not sent"):
-        first.preferred_version("kueue.x-k8s.io")
+        preferred_versions(first)
 
 
 def test_the_secrets_of_a_kubeconfig_are_learned_before_anything_can_fail(tmp_path: Path) -> None:
