@@ -142,8 +142,8 @@ def _lines(panel: Mapping[str, Any], source: Source, width: float, height: float
         parts.append(_label(left - 6, up(value) + 4, _text(value, unit), "end"))
     for number in range(7):
         moment = source.start + (source.end - source.start) * number / 6
-        told = datetime.fromtimestamp(moment, timezone.utc).strftime("%H:%M")
-        parts.append(_label(across(moment), tall + 24, told, "end" if number == 6 else "middle"))
+        time = datetime.fromtimestamp(moment, timezone.utc).strftime("%H:%M")
+        parts.append(_label(across(moment), tall + 24, time, "end" if number == 6 else "middle"))
     for index, (_name, points, low) in enumerate(shown):
         color = _COLORS[index % len(_COLORS)]
         for run, base in _runs(points, low, source.step):

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# What somebody does in the first hour with a fresh clone, on a machine that nobody has prepared:
+# What a user does in the first hour with a fresh clone, on a bare machine:
 #
 #   tools/first_hour.sh [demo|cluster|install|documents]...     all four without an argument
 #

@@ -28,14 +28,14 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.send_notification 
     send_post,
 )
 
-_REMEDIES = {
+_HINTS = {
     False: "Check O(url), and that the service is up.",
     True: "Check O(mail_host), O(mail_port) and O(mail_security), and that the server is up.",
 }
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """Tell somebody of an event."""
+    """Notify a person or service of an event."""
 
     TRANSFERS_FILES = False
 
@@ -48,8 +48,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         known = {**os.environ, **environment}
         options |= {name: options[name] or known.get(variable) or None for name, variable in NOTIFY_SECRETS.items()}
         secrets = {form for name in NOTIFY_SECRETS if options[name] for form in forms_of(options[name])}
-        told = notification_of(options["event"], options["message"], options["title"])
-        if not told.text:
+        notification = notification_of(options["event"], options["message"], options["title"])
+        if not notification.text:
             raise AnsibleActionFail(self._worded("Nothing to tell. Set O(message).", task_vars))
         service = options["service"]
         if service == EMAIL and not (options["mail_to"] and options["mail_from"]):
@@ -62,7 +62,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if is_plain and options["mail_password"]:
             text = "O(mail_password) would be sent without encryption. Set O(mail_security=starttls) or O(mail_security=tls)."
             raise AnsibleActionFail(self._worded(text, task_vars))
-        result: dict[str, Any] = {"changed": True, "service": service, "title": told.title}
+        result: dict[str, Any] = {"changed": True, "service": service, "title": notification.title}
         if service != EMAIL and is_readable_underway(options["url"]):
             text = (
                 "O(url) begins with http://, so the message is not encrypted, nor is the URL, which is often a secret. "
@@ -75,16 +75,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             if service == EMAIL:
                 names = ("host", "port", "security", "username", "password", "from", "to")
                 mailbox = Mailbox(*(options[f"mail_{name}"] for name in names))
-                refused = send_mail(mailbox, told, options)
+                refused = send_mail(mailbox, notification, options)
                 if refused:
                     text = f"the mail server took the mail, but not for {listed_answers(refused)}. Correct O(mail_to)."
                     result |= {"refused": refused, "warnings": [redact(self._worded(text, task_vars), secrets)]}
             else:
-                send_post(service, options["url"], options["secret"], told, options)
+                send_post(service, options["url"], options["secret"], notification, options)
         except NotSent as problem:
-            remedy = "Correct O(mail_to)." if isinstance(problem, RecipientsRefused) else _REMEDIES[service == EMAIL]
+            hint = "Correct O(mail_to)." if isinstance(problem, RecipientsRefused) else _HINTS[service == EMAIL]
             text = self._worded(
-                f"{service} did not take the notification: {as_sentence(str(problem))} {remedy}", task_vars
+                f"{service} did not take the notification: {as_sentence(str(problem))} {hint}", task_vars
             )
             return {**result, "changed": False, "failed": True, "msg": redact(text, secrets)}
         return result

@@ -75,8 +75,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             if options["next_commands"] and not self._task.check_mode and not is_awx_job(task_vars or {}):
                 lines += ["", *next_commands(rows)]
         elif failed:
-            told = shows_messages() or "\n" not in message
-            lines = [] if told else error_screen(message, terminal_width(), everything=everything)
+            is_shown = shows_messages() or "\n" not in message
+            lines = [] if is_shown else error_screen(message, terminal_width(), everything=everything)
         else:
             lines = wrapped(message, terminal_width()) if message else []
         if lines:

@@ -182,11 +182,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             raise AnsibleParserError(f"{path}: {missing_library(str(problem.name))}") from problem
         except KubeError as problem:
             raise AnsibleParserError(f"{path}: {printable(worded(str(redact(str(problem), secrets))))}") from None
-        task.warn_of_odd_objects()
+        task.warn_of_malformed_objects()
         chosen = [node for node in nodes if params["all_nodes"] or node.has_gpus]
         for node in chosen:
-            for oddity in host_problems(node):
-                task.warn(f"{path}: {oddity}")
+            for each in host_problems(node):
+                task.warn(f"{path}: {each}")
         return {node.name: printable_data(host_variables(node)) for node in chosen if can_be_host(node)}
 
     def _add(self, name: str, variables: Mapping[str, Any]) -> None:

@@ -29,7 +29,7 @@ from .reporter import LiveScreen, ProgressReporter
 from .wording import Names, worded, worded_result
 
 if TYPE_CHECKING:
-    from .kube.shapes import OddObject
+    from .kube.shapes import MalformedObject
 
 OtherOptionsT = TypeVar("OtherOptionsT", bound=Options)
 
@@ -107,17 +107,17 @@ class Task(Generic[OptionsT]):
         if self._client is not None:
             discard_client(self._client)
 
-    def odd_objects(self) -> list[OddObject]:
+    def malformed_objects(self) -> list[MalformedObject]:
         """What the lists of this task have left out, because it cannot be read."""
-        return list(self._client.odd_objects.values()) if self._client else []
+        return list(self._client.malformed_objects.values()) if self._client else []
 
-    def warn_of_odd_objects(self) -> None:
+    def warn_of_malformed_objects(self) -> None:
         """One warning for each, so that they are not mistaken for missing."""
-        odd = self.odd_objects()
-        for each in odd[:_NAMED]:
+        malformed = self.malformed_objects()
+        for each in malformed[:_NAMED]:
             self.warn(each.sentence)
-        if len(odd) > _NAMED:
-            self.warn(f"{len(odd) - _NAMED} other objects cannot be read either.")
+        if len(malformed) > _NAMED:
+            self.warn(f"{len(malformed) - _NAMED} other objects cannot be read either.")
 
     def diff(self, parts: Callable[[], Iterable[dict[str, str]]]) -> list[dict[str, str]]:
         """Ansible's ``diff`` entries; ``parts`` is only called in diff mode."""
@@ -184,7 +184,7 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
                 task.advisers = spec.advisers
                 return spec.run(task)
             finally:
-                task.warn_of_odd_objects()
+                task.warn_of_malformed_objects()
     except MissingLibrary as problem:
         return _failure(missing_library(problem.name), exception=problem.traceback)
     except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect

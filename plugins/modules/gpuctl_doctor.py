@@ -82,7 +82,7 @@ checks:
       type: str
     findings:
       description: >-
-        What is wrong, each with its C(level), C(place), C(problem) and C(remedy). Those of the level V(ok) are about what the
+        What is wrong, each with its C(level), C(place), C(problem) and C(hint). Those of the level V(ok) are about what the
         version of Kubernetes lacks.
       type: list
       elements: dict
@@ -95,7 +95,7 @@ checks:
         - level: error
           place: node-2
           problem: it has GPUs by label nvidia.com/gpu.present, but Kubernetes lists no nvidia.com/gpu there
-          remedy: >-
+          hint: >-
             See whether the device plugin of NVIDIA runs on the node, and its logs. The role accelerator_stack installs it.
 counts:
   description: The numbers of errors, of warnings, and of checks whose result is not known.

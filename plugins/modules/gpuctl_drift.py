@@ -18,7 +18,7 @@ description:
   - Objects that are missing are created by applying the directory, not by this module.
   - A field that is as declared is left as it is, with a warning, so that the task can be run again.
 options:
-  take_back:
+  restore:
     description: The fields, as C(id) of the rows of M(runwhere.gpuctl.gpuctl_drift_info), such as V(Deployment/team-a/chat:spec.replicas).
     type: list
     elements: str
@@ -44,7 +44,7 @@ EXAMPLES = r"""
 - name: Undo a manual change of the number of replicas
   runwhere.gpuctl.gpuctl_drift:
     src: cluster/
-    take_back:
+    restore:
       - Deployment/team-a/chat:spec.replicas
 """
 
@@ -69,7 +69,7 @@ msg:
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.drift.take_back import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.drift.restore import MODULE
 
 
 def main() -> None:

@@ -71,7 +71,7 @@ results:
   elements: dict
   contains:
     id:
-      description: The object and the field, as RO(ignore:take_back) of M(runwhere.gpuctl.gpuctl_drift) takes them.
+      description: The object and the field, as RO(ignore:restore) of M(runwhere.gpuctl.gpuctl_drift) takes them.
       type: str
       sample: Deployment/team-a/chat:spec.replicas
     manifest:

@@ -128,7 +128,7 @@ results:
       devices: 1
       held_since: "2026-01-31T08:00:00Z"
       idle: true
-      reason: at most 0 % utilization in the last 2 h, and nobody has used the notebook for 5 h
+      reason: at most 0 % utilization in the last 2 h, and the notebook has not been used for 5 h
       utilization: 0.0
       coverage: 1.0
       idle_for: 2 h

@@ -37,9 +37,9 @@ def drift_report(result: Mapping[str, Any]) -> Report:
     changes = Counter(row["change"] for row in drift)
     problems = [(_problem(each), "") for each in result["problems"]]
     fields = [row["id"] for row in drift if row["field"]]
-    argument = _take_back_argument(fields)
-    take_back = "To take a field back, name it as it is listed, with its object:"
-    commands = [(take_back, [argument])] if argument else []
+    argument = _restore_argument(fields)
+    restore = "To restore a field, name it as it is listed, with its object:"
+    commands = [(restore, [argument])] if argument else []
     delete = "To delete what is no longer declared, confirm it with the name of the source:"
     prune = [(delete, [f"-e 'gpuctl_prune={result['source']}'"])] if result["undeclared"] else []
     return Report(
@@ -53,9 +53,9 @@ def drift_report(result: Mapping[str, Any]) -> Report:
             Section(
                 "Problems", [Groups([Group("Cannot be applied as it is declared:", problems)] if problems else [])]
             ),
-            Section("Take fields back", [Logs(commands)]),
+            Section("Restore fields", [Logs(commands)]),
             Section("Delete what is no longer declared", [Logs(prune)]),
-            Section("", [Logs([("Fields that can be taken back", fields)] if fields else [])], on="page"),
+            Section("", [Logs([("Fields that can be restored", fields)] if fields else [])], on="page"),
             Section("No drift", [_fields(others), _whole_objects(others)], on="full"),
             Section("", [Text(_hidden(len(others)))] if others else [], on="short"),
         ],
@@ -106,13 +106,13 @@ def _hidden(number: int) -> str:
     )
 
 
-def _take_back_argument(fields: Iterable[str]) -> str:
+def _restore_argument(fields: Iterable[str]) -> str:
     """An example to copy, of a field whose name neither a shell nor Ansible reads as anything else.
 
     Whoever may change a workload chooses names, such as those of variables and mount paths.
     """
     field = next(filter(_PLAIN.fullmatch, fields), None)
-    return f"-e 'gpuctl_take_back={field}'" if field else ""
+    return f"-e 'gpuctl_restore={field}'" if field else ""
 
 
 _PLAIN = re.compile(r"[\w./:,@%+\[\]-]+", re.ASCII)

@@ -15,7 +15,7 @@ from ..module_utils.manifest.problems import number_of
 from .report import Reasons, Report, Row, Section, Table, Text
 from .text_table import Column
 
-_DONE = {"warn": "warned", "clear": "warning taken back", "pause": "paused"}
+_DONE = {"warn": "warned", "clear": "warning withdrawn", "pause": "paused"}
 _COLUMNS = (
     Column("name", "NAME", least=14),
     Column("namespace", "NAMESPACE", least=9),

@@ -37,7 +37,7 @@ _LONGEST_TEXT = {SLACK: 2_900, WECOM: 2_000, FEISHU: 15_000, DINGTALK: 15_000, E
 
 
 class Notification(NamedTuple):
-    """What is told: a line, a text, and the event that it is about."""
+    """What is sent: a line, a text, and the event that it is about."""
 
     title: str
     text: str
@@ -63,9 +63,9 @@ def notification_of(event: Mapping[str, Any], message: str | None, title: str | 
     return Notification(cut(one_line(title or what or "runwhere.gpuctl"), _LONGEST_TITLE), printable(text), event)
 
 
-def post_for(service: str, url: str, secret: str | None, told: Notification, now: datetime) -> Post:
+def post_for(service: str, url: str, secret: str | None, notification: Notification, now: datetime) -> Post:
     """The request that tells a service."""
-    return _POSTS[service](url, secret, told if service == WEBHOOK else _for_people(told), now)
+    return _POSTS[service](url, secret, notification if service == WEBHOOK else _for_people(notification), now)
 
 
 def problem_of_answer(service: str, status: int, body: bytes) -> str | None:
@@ -84,68 +84,70 @@ def problem_of_answer(service: str, status: int, body: bytes) -> str | None:
     return None if code == 0 else f"{service} answered with code {code}: {cut(printable(message), 300)}"
 
 
-def email_for(sender: str, recipients: Sequence[str], told: Notification, now: datetime) -> EmailMessage:
+def email_for(sender: str, recipients: Sequence[str], notification: Notification, now: datetime) -> EmailMessage:
     """The same as a mail of plain text."""
-    told, mail = _for_people(told), EmailMessage()
-    mail["Subject"] = told.title
+    notification, mail = _for_people(notification), EmailMessage()
+    mail["Subject"] = notification.title
     mail["From"] = sender
     mail["To"] = ", ".join(recipients)
     mail["Date"] = format_datetime(now)
-    mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody who is on holiday answers
-    mail.set_content(_bounded(EMAIL, told.text))
+    mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office reply
+    mail.set_content(_bounded(EMAIL, notification.text))
     return mail
 
 
-def _for_people(told: Notification) -> Notification:
-    return told._replace(title=readable(told.title), text=readable(told.text))
+def _for_people(notification: Notification) -> Notification:
+    return notification._replace(title=readable(notification.title), text=readable(notification.text))
 
 
-def _webhook(url: str, secret: str | None, told: Notification, now: datetime) -> Post:
-    """Whoever has the secret can check the signature of the body. ``sent_at`` in it tells an old one from a new one."""
+def _webhook(url: str, secret: str | None, notification: Notification, now: datetime) -> Post:
+    """The receiver can check the signature of the body with the secret, and its age by ``sent_at``."""
     sent_at = time_as_text(now)
-    body = _json({"title": told.title, "message": told.text, "sent_at": sent_at, "event": told.event})
+    body = _json(
+        {"title": notification.title, "message": notification.text, "sent_at": sent_at, "event": notification.event}
+    )
     signature = f"sha256={_hmac(secret.encode(), body).hex()}" if secret else ""
     # The second is what GitHub sends, and eda.builtin.webhook checks.
     signed = {"X-Signature": signature, "X-Hub-Signature-256": signature} if secret else {}
     return Post(url, {**_HEADERS, **signed}, body)
 
 
-def _slack(url: str, secret: str | None, told: Notification, now: datetime) -> Post:
+def _slack(url: str, secret: str | None, notification: Notification, now: datetime) -> Post:
     """docs.slack.dev, "Sending messages using incoming webhooks", "Formatting message text" (what to escape)."""
-    text = _bounded(SLACK, told.text) or told.title
-    fallback = f"{told.title}: {text}".replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = _bounded(SLACK, notification.text) or notification.title
+    fallback = f"{notification.title}: {text}".replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     blocks = [
-        {"type": "header", "text": {"type": "plain_text", "text": told.title, "emoji": False}},
+        {"type": "header", "text": {"type": "plain_text", "text": notification.title, "emoji": False}},
         {"type": "section", "text": {"type": "plain_text", "text": text, "emoji": False}},
     ]
     return Post(url, dict(_HEADERS), _json({"text": fallback, "blocks": blocks}))
 
 
-def _dingtalk(url: str, secret: str | None, told: Notification, now: datetime) -> Post:
+def _dingtalk(url: str, secret: str | None, notification: Notification, now: datetime) -> Post:
     """open.dingtalk.com, "Custom robot access": the signature is part of the URL."""
     if secret:
         milliseconds = str(int(now.timestamp() * 1000))
         sign = base64.b64encode(_hmac(secret.encode(), f"{milliseconds}\n{secret}".encode())).decode()
         url = f"{url}{'&' if '?' in url else '?'}timestamp={milliseconds}&sign={quote_plus(sign)}"
-    text = _bounded(DINGTALK, f"{told.title}\n{told.text}")
+    text = _bounded(DINGTALK, f"{notification.title}\n{notification.text}")
     return Post(url, dict(_HEADERS), _json({"msgtype": "text", "text": {"content": text}, "at": {"isAtAll": False}}))
 
 
-def _feishu(url: str, secret: str | None, told: Notification, now: datetime) -> Post:
+def _feishu(url: str, secret: str | None, notification: Notification, now: datetime) -> Post:
     """open.feishu.cn, "Custom bot usage guide": what is signed is empty, and the text is the key."""
     signed: dict[str, str] = {}
     if secret:
         seconds = str(int(now.timestamp()))
         sign = base64.b64encode(_hmac(f"{seconds}\n{secret}".encode(), b"")).decode()
         signed = {"timestamp": seconds, "sign": sign}
-    line = {"tag": "text", "text": _bounded(FEISHU, told.text)}
-    post = {"en_us": {"title": told.title, "content": [[line]]}}
+    line = {"tag": "text", "text": _bounded(FEISHU, notification.text)}
+    post = {"en_us": {"title": notification.title, "content": [[line]]}}
     return Post(url, dict(_HEADERS), _json({**signed, "msg_type": "post", "content": {"post": post}}))
 
 
-def _wecom(url: str, secret: str | None, told: Notification, now: datetime) -> Post:
+def _wecom(url: str, secret: str | None, notification: Notification, now: datetime) -> Post:
     """developer.work.weixin.qq.com, "Group robot configuration": the key is part of the URL. ``<@name>`` mentions."""
-    text = _bounded(WECOM, f"{told.title}\n{told.text}".replace("<@", "< @"))
+    text = _bounded(WECOM, f"{notification.title}\n{notification.text}".replace("<@", "< @"))
     return Post(url, dict(_HEADERS), _json({"msgtype": "text", "text": {"content": text}}))
 
 

@@ -18,7 +18,7 @@ _JOB = "gpuctl_job"
 
 def option_names(module: str, role: str | None, variables: Mapping[str, Any]) -> Names:
     """The names for a task of the module, with these variables, which may be in a role of the collection."""
-    # A play of the collection says in this variable which playbook it is. Nobody else's play has it.
+    # A play of the collection says in this variable which playbook it is. No other play has it.
     playbook = described_playbooks().get(str(variables.get("gpuctl_playbook")))
     if playbook is None:
         return _names_of_role(role, "{}={{}}") if role else {}

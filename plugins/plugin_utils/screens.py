@@ -153,12 +153,12 @@ def _findings(check: Row, width: int, everything: bool) -> list[str]:
         return wrapped(f"{check['title']}: not known. {check['reason']}", width, indent="  ")
     groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for each in check["findings"]:
-        groups[each["level"], each["problem"], each["remedy"]].append(each["place"])
+        groups[each["level"], each["problem"], each["hint"]].append(each["place"])
     shown = list(groups.items())[: None if everything else _ROWS]
     lines = []
-    for (level, problem, remedy), places in shown:
+    for (level, problem, hint), places in shown:
         where = abridged(places, len(places) if everything else _NAMES)
-        lines += wrapped(f"{check['title']} ({level}): {where}: {problem}. {remedy}", width, indent="  ")
+        lines += wrapped(f"{check['title']} ({level}): {where}: {problem}. {hint}", width, indent="  ")
     return lines + rest_line(len(groups) - len(shown), "finding")
 
 
@@ -214,8 +214,10 @@ def _cluster(
     used = f": {gpus['used']} used, {gpus['free']} free" if "usage" not in unreadable else ""
     counts = f": {status_counts(nodes)}" if nodes else ""
     lines = [f"{number_of(len(nodes), 'node')}{counts}; {gpus['total']} GPUs{used}"]
-    odd = [node for node in nodes if node["status"] != "active"][: max(room.rows - 2, 1)] if room else nodes
-    lines += [*table_lines([with_unknown(node) for node in odd], _NODE_COLUMNS, width, paint), ""] if odd else []
+    inactive = [node for node in nodes if node["status"] != "active"][: max(room.rows - 2, 1)] if room else nodes
+    lines += (
+        [*table_lines([with_unknown(node) for node in inactive], _NODE_COLUMNS, width, paint), ""] if inactive else []
+    )
     shown = _most_telling(pools, room.rows) if room and _exceeds(room, pools) else pools
     lines += table_lines([with_unknown(pool) for pool in shown], _POOL_COLUMNS, width, paint)
     lines += rest_line(len(pools) - len(shown), "pool")
@@ -513,7 +515,7 @@ def changes_screen(
     fine = [row for row in rows if not row.get("error")]
     preempting = [_preempting(row) for row in fine if not predicts and (row.get("fit") or {}).get("preempts")]
     waiting = [row for row in fine if not predicts or not row.get("fit")]
-    # Why a job runs is told on request.
+    # Why a job runs is shown on request.
     predicted = [_explained(fit) for fit in fits if everything or fit["verdict"] != "now"]
     if summary and fits:
         summary = f"{summary}. Would run: {fit_counts(fits)}."

@@ -80,15 +80,17 @@ class Mailbox(NamedTuple):
     recipients: list[str]
 
 
-def send_post(service: str, url: str, secret: str | None, told: Notification, options: Mapping[str, Any]) -> None:
+def send_post(
+    service: str, url: str, secret: str | None, notification: Notification, options: Mapping[str, Any]
+) -> None:
     """Raises NotSent."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise NotSent("the URL does not begin with https:// or http://")
-    _with_retries(options["retries"], lambda: _post(service, url, secret, told, options))
+    _with_retries(options["retries"], lambda: _post(service, url, secret, notification, options))
 
 
-def _post(service: str, url: str, secret: str | None, told: Notification, options: Mapping[str, Any]) -> None:
-    post = post_for(service, url, secret, told, datetime.now(timezone.utc))
+def _post(service: str, url: str, secret: str | None, notification: Notification, options: Mapping[str, Any]) -> None:
+    post = post_for(service, url, secret, notification, datetime.now(timezone.utc))
     try:
         status, body, delay = _within(options["timeout"], lambda: _answer_to(post, options))
     except (OSError, HTTPException, ValueError) as error:
@@ -155,9 +157,9 @@ def is_this_host(host: str) -> bool:
         return host == "localhost"
 
 
-def send_mail(mailbox: Mailbox, told: Notification, options: Mapping[str, Any]) -> dict[str, str]:
+def send_mail(mailbox: Mailbox, notification: Notification, options: Mapping[str, Any]) -> dict[str, str]:
     """The recipients that the server refused while it took others, and why. Raises NotSent."""
-    mail = email_for(mailbox.sender, mailbox.recipients, told, datetime.now(timezone.utc))
+    mail = email_for(mailbox.sender, mailbox.recipients, notification, datetime.now(timezone.utc))
     context = ssl.create_default_context(cafile=options["ca_cert"])
     if not options["validate_certs"]:
         context.check_hostname = False

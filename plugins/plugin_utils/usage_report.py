@@ -25,7 +25,7 @@ def usage_report(result: Mapping[str, Any]) -> Report:
     """The hours of each group, the sum of all, and what the figures do not say."""
     rows, names = result["results"], result["group_by"]
     title = f"GPU usage by {' and '.join('GPU type' if name == 'gpu_type' else name for name in names)}"
-    none = [] if rows else [Text(f"{_range(result)}: nobody held a GPU.")]
+    none = [] if rows else [Text(f"{_range(result)}: no GPU was held.")]
     return Report(
         title,
         [
@@ -114,7 +114,7 @@ def _figures(result: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
     if result["unallocated_hours"] is not None:
         found.append(
             (
-                "Held by nobody",
+                "Not held",
                 f"{_hours(result['unallocated_hours'])} h",
                 f"of {_hours(result['capacity_hours'])} h in all",
             )
@@ -144,7 +144,7 @@ def _bar(row: Row, names: Sequence[str]) -> Bar:
 
 def _meaning(totals: Row) -> list[str]:
     found = [
-        "Held: from when a pod is bound to a node until it ends, whatever it does meanwhile. Nobody else gets the GPU.",
+        "Held: from when a pod is bound to a node until it ends, whatever it does meanwhile. No other pod gets it.",
         "Queued: GPUs times the time that pods waited for a node.",
     ]
     if totals["busy_hours"] is not None:
@@ -208,4 +208,4 @@ def _capacity(result: Mapping[str, Any]) -> list[str]:
         return []
     free, capacity = result["unallocated_hours"], result["capacity_hours"]
     share = f" ({100 * free / capacity:.0f} %)" if capacity else ""
-    return [f"Of {_hours(capacity)} GPU-hours, {_hours(free)}{share} were held by nobody."]
+    return [f"Of {_hours(capacity)} GPU-hours, {_hours(free)}{share} were not held."]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is wrong with the variables that a playbook was given, as sentences that name each with its remedy. Pure."""
+"""What is wrong with the variables that a playbook was given, as sentences that name each with a hint. Pure."""
 
 from __future__ import annotations
 
@@ -102,11 +102,11 @@ def _value_problem(variable: Variable, values: Mapping[str, Any]) -> str | None:
         such_as = f", such as {variable.example}," if variable.example else ""
         return f"{name}: empty. Give a value{such_as} or leave it out." if variable.not_empty else None
     shown = "" if variable.secret else f": {cut(one_line(str(value)), _SHOWN)}"
-    what, remedy, check = _TYPES[variable.type]
+    what, hint, check = _TYPES[variable.type]
     try:
         check(value)
     except (TypeError, ValueError):
-        return f"{name}: not {what}{shown}. {remedy}{f' such as {variable.example}' if variable.example else ''}."
+        return f"{name}: not {what}{shown}. {hint}{f' such as {variable.example}' if variable.example else ''}."
     chosen = validation.check_type_list(value) if variable.type == "list" else [value]
     if variable.choices and (unknown := [each for each in map(_stripped, chosen) if each not in variable.choices]):
         shown = "" if variable.secret else f": {cut(one_line(', '.join(unknown)), _SHOWN)}"
@@ -150,8 +150,8 @@ _TYPES: dict[str, tuple[str, str, Callable[[Any], object]]] = {
     "bool": ("a boolean", "Use true or false", boolean),
     "float": ("a number", "Use a number", _number(validation.check_type_float)),
     "int": ("a whole number", "Use a number", _number(validation.check_type_int)),
-    "list": ("a list of texts", "Use a list or a text", _check_list),
+    "list": ("a list of strings", "Use a list or a string", _check_list),
     "path": ("a path", "Use a path", _check_text),
     "raw": ("a value", "Correct it", lambda value: None),
-    "str": ("a text", "Use a text", _check_text),
+    "str": ("a string", "Use a string", _check_text),
 }

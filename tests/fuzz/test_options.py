@@ -27,7 +27,7 @@ VALUES: tuple[Any, ...] = (
 # What each module needs beside the option in question.
 REQUIRED: dict[str, dict[str, Any]] = {
     "gpuctl_job": {"name": "a", "state": "absent"},
-    "gpuctl_drift": {"src": [MANIFESTS], "take_back": ["Node/a:b"]},
+    "gpuctl_drift": {"src": [MANIFESTS], "restore": ["Node/a:b"]},
     "gpuctl_drift_info": {"src": [MANIFESTS]},
     "gpuctl_fit_info": {"definition": {"kind": "pool", "pool": {"name": "a"}}},
     "gpuctl_job_log": {"name": "a"},

@@ -448,7 +448,7 @@ def nothing_planted(_cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("addons", "plant", "status", "problem", "remedy"),
+    ("addons", "plant", "status", "problem", "hint"),
     [
         (set(), nothing_planted, {}, f"it is to scale by {GPU_UTILIZATION}, but nothing serves {CUSTOM}", "Install "),
         (
@@ -486,7 +486,7 @@ def nothing_planted(_cluster: Cluster) -> None:
     ],
 )
 def test_what_services_scale_by_is_served(
-    addons: set[str], plant: Callable[[Cluster], None], status: Row, problem: str | None, remedy: str
+    addons: set[str], plant: Callable[[Cluster], None], status: Row, problem: str | None, hint: str
 ) -> None:
     with Cluster(nodes=1, controllers=False, addons=addons).running() as cluster:
         cluster.load([autoscaler(**status)])
@@ -494,18 +494,18 @@ def test_what_services_scale_by_is_served(
         found = findings_of("autoscalers", examine(cluster))
     places = [(finding["place"], finding["problem"]) for finding in found]
     assert places == ([("chat in namespace default", problem)] if problem else [])
-    assert all(finding["remedy"].startswith(remedy) for finding in found), found
+    assert all(finding["hint"].startswith(hint) for finding in found), found
 
 
 @pytest.mark.parametrize(
-    ("recorded", "exported", "remedy"),
+    ("recorded", "exported", "hint"),
     [
         (True, True, "Prometheus has it. Give prometheus-adapter the rules of the role monitoring ("),
         (False, True, "Prometheus has it from the exporter, but not the recorded series. Run the role monitoring"),
         (False, False, "Prometheus has no utilization of its pods. Check that it scrapes the exporter on their nodes."),
     ],
 )
-def test_prometheus_is_asked_for_what_the_adapter_lacks(recorded: bool, exported: bool, remedy: str) -> None:
+def test_prometheus_is_asked_for_what_the_adapter_lacks(recorded: bool, exported: bool, hint: str) -> None:
     def answer(asked: Asked) -> Reply:
         if asked.parameters["query"].startswith("count by(namespace,job_name)"):
             return vector(({"namespace": "default", "job_name": "chat"}, "1")) if recorded else vector()
@@ -517,7 +517,7 @@ def test_prometheus_is_asked_for_what_the_adapter_lacks(recorded: bool, exported
     ):
         cluster.load([autoscaler(currentReplicas=1)])
         (finding,) = findings_of("autoscalers", examine(cluster, prometheus_url=prometheus.url))
-    assert finding["remedy"].startswith(remedy)
+    assert finding["hint"].startswith(hint)
 
 
 def test_nothing_more_is_read_for_services_that_scale_by_cpu(cluster: Cluster) -> None:

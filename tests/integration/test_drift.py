@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.drift import drift_info, take_back
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.drift import drift_info, restore
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import READ
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools import pool
@@ -455,15 +455,15 @@ def test_fields_are_taken_back_and_no_others(world: World):
         PLANTS[name].do(world)
     before = {row["id"] for row in own(world, world.drift())}
     wanted = [f"{PLANTS[name].object(world)}:{PLANTS[name].field}" for name in taken]
-    options = {"src": [str(world.directory)], "take_back": wanted}
-    predicted = world.run(take_back.MODULE, check=True, **options)
+    options = {"src": [str(world.directory)], "restore": wanted}
+    predicted = world.run(restore.MODULE, check=True, **options)
     assert (predicted.get("failed"), predicted["changed"]) == (None, True), predicted
     assert {row["id"] for row in own(world, world.drift())} == before
-    done = world.run(take_back.MODULE, **options)
+    done = world.run(restore.MODULE, **options)
     assert not done.get("failed"), done
     after = {row["id"] for row in own(world, world.drift())}
     assert after == before - set(wanted) == {f"{PLANTS[name].object(world)}:{PLANTS[name].field}" for name in left}
-    again = world.run(take_back.MODULE, **options)
+    again = world.run(restore.MODULE, **options)
     assert (again["changed"], len(world.warnings)) == (False, len(taken))
     held = world.api.get("deployment", "web", world.team)
     entry = next(each for each in held["metadata"]["managedFields"] if each["operation"] == "Apply")
@@ -524,17 +524,17 @@ def test_the_playbook_reports_takes_back_and_prunes(world: World, ansible: Ansib
     named = [f"job/{world.team}/old", f"pool/{world.field.pool('old')}"]
     before = world.requests.writes
     for refused in (True, "yes", "all", f"{named[0]},quota/{world.field.pool('q')}"):
-        answer = run(take_back=f"{web}:spec.replicas", prune=refused)
+        answer = run(restore=f"{web}:spec.replicas", prune=refused)
         assert answer.status != 0
         assert "neither the source of this directory, cluster, nor" in answer.output.replace("\n", " "), answer.output
     assert world.requests.writes == before
 
-    predicted = run("--check", take_back=f"{web}:spec.replicas", prune=",".join(named))
+    predicted = run("--check", restore=f"{web}:spec.replicas", prune=",".join(named))
     assert predicted.status != 0
     assert re.search(r"old +\S+ +job +delete", predicted.output), predicted.output
     assert world.api.get("deployment", "old", world.team)
 
-    done = run(take_back=f"{web}:spec.replicas", prune=named, fail_on="error")
+    done = run(restore=f"{web}:spec.replicas", prune=named, fail_on="error")
     assert world.api.get("deployment", "web", world.team)["spec"]["replicas"] == 2, done.output
     assert world.api.get("deployment", "old", world.team) is None, done.output
     assert world.api.get("configmap", f"pool-{world.field.pool('old')}", SYSTEM) is None

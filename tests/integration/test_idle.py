@@ -294,7 +294,7 @@ def jupyter(world: World) -> Iterator[Jupyter]:
 def test_a_notebook_that_nobody_uses_is_idle(world: World, jupyter: Jupyter) -> None:
     row = world.job("lab")
     assert row["idle"] is True
-    assert row["reason"].endswith("and nobody has used the notebook for 5 h")
+    assert row["reason"].endswith("and the notebook has not been used for 5 h")
     assert {asked.path for asked in jupyter.asked} == {"/api/status", "/api/kernels"}
     assert not any("Authorization" in asked.headers for asked in jupyter.asked)
     assert "notebook-t0ken" not in json.dumps(row)
@@ -302,8 +302,8 @@ def test_a_notebook_that_nobody_uses_is_idle(world: World, jupyter: Jupyter) -> 
 
 def test_a_notebook_that_somebody_uses_is_not_idle(world: World, jupyter: Jupyter) -> None:
     for change, reason in (
-        ({"last_activity": ago(minutes=10)}, "somebody has used the notebook 10 min ago"),
-        ({"connections": 1}, "somebody has the notebook open"),
+        ({"last_activity": ago(minutes=10)}, "the notebook was used 10 min ago"),
+        ({"connections": 1}, "the notebook is open in a browser"),
         ({"kernels": [{"execution_state": "idle"}, {"execution_state": "busy"}]}, "a kernel of the notebook is busy"),
         ({"last_activity": "soon"}, "its notebook server cannot be asked: its answer is not that of Jupyter"),
         ({"kernels": {}}, "its notebook server cannot be asked: its answer is not that of Jupyter"),

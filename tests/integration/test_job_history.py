@@ -133,7 +133,7 @@ def test_a_run_that_ended_while_nobody_looked_is_said_to_be_unknown(ansible: Ans
     outlive(api, namespace)
     (row,) = runs(ansible, namespace)
     assert row["result"] == "Unknown"
-    assert row["reason"] == "It is gone, and nobody has seen how it ended."
+    assert row["reason"] == "It no longer exists, and its end was not observed."
     assert row["gpu_hours"] is None
 
 

@@ -374,15 +374,15 @@ def test_shares_beyond_the_pool_are_reduced(kueue: Queues):
     assert shares == [str(kueue.total() // 2)] * 2
 
 
-@pytest.mark.parametrize(("backend", "remedy"), [("kueue", "Install Kueue 0.15"), ("volcano", "Install Volcano 1.11")])
-def test_without_it_nothing_is_changed(tmp_path: Path, backend: str, remedy: str):
+@pytest.mark.parametrize(("backend", "hint"), [("kueue", "Install Kueue 0.15"), ("volcano", "Install Volcano 1.11")])
+def test_without_it_nothing_is_changed(tmp_path: Path, backend: str, hint: str):
     with Cluster(nodes=4).running() as cluster:
         path = tmp_path / "plain.kubeconfig"
         cluster.kubeconfig(path)
         ansible, api = Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(path)}), Api(str(path))
         refused = ansible.module("gpuctl_pool", definition=Queues(ansible, api, backend).pool)
         assert refused.failed
-        assert remedy in refused.message
+        assert hint in refused.message
         assert "Nothing was changed" in refused.message
         assert api.get("configmap", "pool-big", "gpuctl-system") is None
         useless = ansible.module("gpuctl_quota", definition=QUOTA)

@@ -285,7 +285,10 @@ def test_an_account_that_more_may_use_does_not_live_where_jobs_run(
         recorder.clear()
         refused = grant(ansible, robot, level=ADMINISTER)
         assert refused.failed
-        assert f"whoever submits jobs to namespace {namespace} can run them as any account of it" in refused.message
+        assert (
+            f"an account that submits jobs to namespace {namespace} can run them as any account of it"
+            in refused.message
+        )
         assert recorder.writes == []
     finally:
         grant(ansible, team, state="absent")

@@ -148,7 +148,7 @@ def test_the_hours_are_exact_by_prometheus_alone(server: Prometheus, tmp_path: P
     assert result["totals"]["queued_hours"] == pytest.approx(sum(pod.queued for pod in PODS), rel=ONE_PERCENT)
     assert result["totals"]["queued_hours"] > 1
     assert result["totals"]["estimated_hours"] == result["totals"]["held_hours"]
-    assert any(note.startswith("100 % of the held hours are estimated: nobody saw") for note in result["notes"])
+    assert any(note.startswith("100 % of the held hours are estimated: the end") for note in result["notes"])
 
 
 @needs_prometheus

@@ -247,7 +247,7 @@ def test_a_manifest_of_the_same_name_does_not_replace_a_colleagues_job(
     as_account(recorder, submitter)
     refused = ansible.job(**change, namespace=namespace)
     assert refused.failed
-    assert "it belongs to somebody else: Kubernetes user system:serviceaccount:" in refused.message
+    assert "it belongs to another user: Kubernetes user system:serviceaccount:" in refused.message
     assert "use takeover=true" in refused.message
     assert "Nothing was changed." in refused.message
     after = api.get("deployment", "web", namespace)
@@ -265,7 +265,7 @@ def test_nonsense_in_the_annotation_of_the_submitter_hides_no_jobs(ansible: Ansi
         found = rows(ansible.module("gpuctl_job_info", namespaces=[namespace]))
         assert found.keys() == {"web", "train"}
         refused = ansible.job(name="web", namespace=namespace, state="paused")
-        assert "somebody that its annotation does not name" in refused.message
+        assert "a user that its annotation does not name" in refused.message
     assert not ansible.job(definition=compute(), namespace=namespace).changed
 
 

@@ -81,8 +81,8 @@ PROFILES: dict[str, dict[str, Any]] = \
                 'faults': [{'label': 'nvidia.com/mig.config.state',
                             'pattern': 'failed',
                             'problem': 'the MIG configuration failed',
-                            'remedy': 'See the logs of nvidia-mig-manager on the node. Pods that use the GPUs must '
-                                      'be gone before they are partitioned.'}],
+                            'hint': 'See the logs of nvidia-mig-manager on the node. Pods that use the GPUs must be '
+                                    'gone before they are partitioned.'}],
                 'taints': ['nvidia.com/gpu'],
                 'library': {'name': 'NCCL', 'torch_backend': 'nccl'},
                 'metrics': {'port': 9400,

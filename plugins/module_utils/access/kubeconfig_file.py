@@ -10,7 +10,7 @@ from typing import Any
 from ..kube.connection import Connection
 
 # How an existing file is recognized as ours (is_ours): rewording this line would orphan the files of earlier versions.
-HEADER = "# Written by runwhere.gpuctl. It may hold a credential: give it to nobody but"
+HEADER = "# Written by runwhere.gpuctl. It may hold a credential: give it only to"
 _CLUSTER = "gpu"
 
 

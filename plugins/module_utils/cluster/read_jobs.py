@@ -24,7 +24,7 @@ from ..kube.resources import (
     Object,
     Resource,
 )
-from ..kube.shapes import OddObject, UnreadableObject
+from ..kube.shapes import MalformedObject, UnreadableObject
 from ..labels import job_name_of, pod_security_of, selector_of
 
 JobId = tuple[str, str]  # namespace, name
@@ -57,8 +57,8 @@ def read_jobs(client: Client, jobs: Iterable[JobId], resources: Sequence[Resourc
             if job in found and (obj["kind"] not in _WORKLOAD_KINDS or obj["metadata"]["name"] == job[1]):
                 found[job].append(obj)
     for job in wanted if set(resources) & set(WORKLOADS) else ():
-        if odd := odd_workload(client, job):
-            raise UnreadableObject(odd)
+        if malformed := malformed_workload(client, job):
+            raise UnreadableObject(malformed)
     if set(resources) >= set(OWNED):
         claiming = [job for job, objects in found.items() if any(map(claim_templates_of, objects))]
         for job, templates in read_claim_templates(client, claiming).items():
@@ -79,9 +79,9 @@ def claim_templates_of(workload: Object) -> list[str]:
     return [one["resourceClaimTemplateName"] for one in claims if "resourceClaimTemplateName" in one]
 
 
-def odd_workload(client: Client, job: JobId) -> OddObject | None:
+def malformed_workload(client: Client, job: JobId) -> MalformedObject | None:
     """The workload of a job, where a list has left it out."""
-    found = (client.odd_objects.get((resource.kind, *job)) for resource in WORKLOADS)
+    found = (client.malformed_objects.get((resource.kind, *job)) for resource in WORKLOADS)
     return next(filter(None, found), None)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..kube.shapes import OddObject, UnreadableObject
+from ..kube.shapes import MalformedObject, UnreadableObject
 from ..quantity import QuantityError, parse, stored
 from .paths import (
     ABSENT,
@@ -48,7 +48,7 @@ def owned_fields(live: Mapping[str, Any], manager: str) -> dict[str, Any]:
             if not is_tree(fields):
                 metadata, problem = live["metadata"], f"metadata.managedFields: malformed entry of {manager}"
                 raise UnreadableObject(
-                    OddObject(live["kind"], metadata.get("namespace"), str(metadata["name"]), problem)
+                    MalformedObject(live["kind"], metadata.get("namespace"), str(metadata["name"]), problem)
                 )
             return fields
     return {}

@@ -4,7 +4,7 @@
 Every request carries the uid and resourceVersion of the object that was read, or demands that there is none.
 Controllers change versions all the time, so a rejected request is not yet a conflict: the object is read again, and
 only if what the plan depends on differs, someone else was here. The same look at the object tells whether a request
-whose response was lost has been carried out.
+whose response was lost has been made.
 """
 
 from __future__ import annotations

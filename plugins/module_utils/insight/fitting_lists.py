@@ -13,7 +13,7 @@ from ..kube.errors import AnswerTooLarge, ApiError
 from ..kube.limits import LIST_MEMORY, size_text
 from ..kube.list_limits import ListLimits
 from ..kube.resources import Resource
-from ..kube.shapes import OddObject
+from ..kube.shapes import MalformedObject
 from ..kube.transport import JSON
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ _OTHERS = 4  # a part of the memory, for lists of other kinds
 _PAGES = 4  # A page has a part of the rest at most: several are read at once.
 
 
-class LeftOut(OddObject):
+class LeftOut(MalformedObject):
     """All objects of a kind in a namespace."""
 
     @property
@@ -101,7 +101,7 @@ def list_fitting(
                 if limits.left_out:
                     kept = [each for each in kept if each[0] not in limits.left_out]
             for place in limits.left_out:
-                client.odd_objects[resource.kind, place, ALL] = LeftOut(resource.kind, place, ALL, "")
+                client.malformed_objects[resource.kind, place, ALL] = LeftOut(resource.kind, place, ALL, "")
             return [each for place, each in kept if place not in limits.left_out]
 
     try:
@@ -114,4 +114,6 @@ def list_fitting(
 
 def namespaces_left_out(client: Client) -> set[str]:
     """Those of which a list of this task lacks the objects."""
-    return {odd.namespace or "" for odd in client.odd_objects.values() if isinstance(odd, LeftOut)}
+    return {
+        malformed.namespace or "" for malformed in client.malformed_objects.values() if isinstance(malformed, LeftOut)
+    }

@@ -221,7 +221,7 @@ def _refused(job: SelectedJob, reasons: Iterable[PendingReason], *, strict: bool
 
 
 def _impossible(job: SelectedJob, reasons: Iterable[PendingReason], declared: Declared) -> Sentences:
-    """What nobody can mean: bytes in place of gibibytes, pools and GPU types that there are not."""
+    """What cannot be meant: bytes in place of gibibytes, pools and GPU types that do not exist."""
     unknown = (reason for reason in reasons if _names_nothing(reason, job, declared))
     mistakes: Sentences = {text: text for text in job.certain}
     return mistakes | {reason: f"{job.place(reason.unknown)}: {reason.sentence}" for reason in unknown}
@@ -541,7 +541,7 @@ def suggest_namespace(task: Task[JobOptions]) -> Suggest:
 
 
 def _of_somebody_else(plan: Plan, objects: Iterable[Mapping[str, Any]], ownership: Ownership) -> list[tuple[Plan, str]]:
-    """A blocker for the workload among the objects of a job, if somebody else submitted it."""
+    """A blocker for the workload among the objects of a job, if another user submitted it."""
     workloads = (obj for obj in objects if obj["kind"] in WORKLOAD_KINDS and not is_terminating(obj))
     return [(plan, refusal) for obj in workloads if (refusal := ownership.refusal(obj))][:1]
 

@@ -79,7 +79,7 @@ def submitter_title(workload: Mapping[str, Any]) -> str | None:
     if text is None:
         return None
     submitter = read_submitter(text)
-    return submitter.title if submitter else "somebody that its annotation does not name"
+    return submitter.title if submitter else "a user that its annotation does not name"
 
 
 def keep_submitter(objects: tuple[dict[str, Any], ...], live: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
@@ -119,7 +119,7 @@ class Ownership:
             return None
         created = workload["metadata"].get("creationTimestamp", "an unknown time")
         return (
-            f"it belongs to somebody else: {submitter_title(workload)}, since {created}. This task runs as "
+            f"it belongs to another user: {submitter_title(workload)}, since {created}. This task runs as "
             f"{self.submitter.title}. Ask them, or use O(takeover=true) to change it all the same."
         )
 

@@ -140,7 +140,7 @@ def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -
     if job.workload["kind"] == "Job":
         if job.missing and not job.restarted_from:
             raise TransitionRefused(
-                f"it is incomplete, because a task was interrupted or somebody deleted a part of it: "
+                f"it is incomplete, because a task was interrupted or a part of it was deleted: "
                 f"{', '.join(job.missing)} not found. Create it with O(state=present) and its manifest."
             )
         return _recreate(job)

@@ -80,7 +80,7 @@ def group_versions_in(groups: Iterable[Mapping[str, Any]]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Answer:
-    """A response with its whole body, decompressed. ``encoding``: how it was compressed, although nobody had asked."""
+    """A response with its whole body, decompressed. ``encoding``: how it was compressed, unasked."""
 
     status: int
     headers: Mapping[str, str]

@@ -23,7 +23,7 @@ from .errors import AnswerTooLarge, ApiError, ListTooLarge
 from .limits import WATCH
 from .list_limits import ListLimits, ListsInProgress
 from .resources import Resource, resource_of
-from .shapes import OddObject, UnreadableObject, oddity
+from .shapes import MalformedObject, UnreadableObject, malformation
 from .transport import APPLY_PATCH, JSON, Transport
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Client:
         # What is read once for each connection, by the name of what reads it.
         self.remembered: dict[str, Any] = {}
         # What lists have left out since the task began, by kind, namespace and name.
-        self.odd_objects: dict[tuple[str, str | None, str], OddObject] = {}
+        self.malformed_objects: dict[tuple[str, str | None, str], MalformedObject] = {}
 
     def abort(self) -> None:
         """Send no more requests, from any thread."""
@@ -150,16 +150,16 @@ class Client:
 
     def is_readable(self, resource: Resource, obj: Any, *, metadata_only: bool = False) -> bool:
         """Whether the object is like its kind; one that is not is kept in mind (see shapes.py)."""
-        odd = oddity(resource, obj, metadata_only=metadata_only)
-        if odd is not None:
-            self.odd_objects[odd[:3]] = odd
-        return odd is None
+        malformed = malformation(resource, obj, metadata_only=metadata_only)
+        if malformed is not None:
+            self.malformed_objects[malformed[:3]] = malformed
+        return malformed is None
 
     def _readable(
         self, resource: Resource, obj: dict[str, Any], *, metadata_only: bool = False, written: bool = False
     ) -> dict[str, Any]:
-        if odd := oddity(resource, obj, metadata_only=metadata_only, may_lack=True):
-            problem = UnreadableObject(odd)
+        if malformed := malformation(resource, obj, metadata_only=metadata_only, may_lack=True):
+            problem = UnreadableObject(malformed)
             problem.may_be_written = written
             raise problem
         return obj
@@ -168,10 +168,10 @@ class Client:
         """Keep in mind that an entry of a ConfigMap's data is malformed; the task warns of it by name."""
         metadata = obj["metadata"]
         known = obj["kind"], metadata.get("namespace"), metadata["name"]
-        earlier = self.odd_objects.get(known)
+        earlier = self.malformed_objects.get(known)
         number = earlier.malformed + 1 if earlier else 1
         entries = f"entry {key} is malformed" if number == 1 else f"{number} entries are malformed, {key} the last"
-        self.odd_objects[known] = OddObject(*known, f"{entries}. The other entries were read", number)
+        self.malformed_objects[known] = MalformedObject(*known, f"{entries}. The other entries were read", number)
 
     def watch(
         self,
@@ -264,9 +264,9 @@ class Client:
     def json_patch(
         self, resource: Resource, namespace: str | None, name: str, operations: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        """Apply a JSON patch, which can test what it is applied to. The operations must allow to be carried out twice.
+        """Apply a JSON patch, which can test what it is applied to. Applying it twice must do the same as once.
 
-        Raises ApiError 422 if one of them cannot be carried out: the server does not say which.
+        Raises ApiError 422 if one of them fails: the server does not say which.
         """
         path = resource.path(namespace, name)
         expected = Expected(resource.kind, name)
@@ -393,8 +393,8 @@ class Client:
         expected = Expected("PartialObjectMetadataList")
         page = self.transport.request("GET", path, expected, query, accept=_METADATA_LIST, weigh=limits.weigh)
         for obj in page["items"] or ():
-            odd = kind, obj["metadata"].get("namespace"), obj["metadata"]["name"]
-            self.odd_objects[odd] = OddObject(*odd, "it is too large")
+            malformed = kind, obj["metadata"].get("namespace"), obj["metadata"]["name"]
+            self.malformed_objects[malformed] = MalformedObject(*malformed, "it is too large")
         return {**page, "items": []}
 
 
@@ -434,7 +434,7 @@ def cached_client(
     if key not in _CLIENTS:
         _CLIENTS[key] = Client(resolve_connection(params, environ, learn))
     _CLIENTS[key].begin_task()
-    _CLIENTS[key].odd_objects.clear()
+    _CLIENTS[key].malformed_objects.clear()
     _CLIENTS[key].report_secrets(learn)
     return _CLIENTS[key]
 

@@ -157,7 +157,7 @@ class ConcurrentChange(KubeError):
 
 
 def cut(text: str, most: int = 500) -> str:
-    """At most so many characters of a text that somebody else has written, with an ellipsis for the end."""
+    """At most so many characters of a text from outside, with an ellipsis for the end."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

@@ -22,9 +22,9 @@ from .errors import ApiError, ConnectionProblem, KubeError, as_sentence, cut
 from .limits import COMMAND_SECONDS, FRAME_BYTES, HANDSHAKE, MESSAGES, SLOWEST, Allowance, TooMuchData
 from .resources import POD
 
-# Version 5 can close stdin, version 4 (servers before Kubernetes 1.30) cannot. With both, commands are told the size of
+# Version 5 can close stdin, version 4 (servers before Kubernetes 1.30) cannot. With both, commands learn the size of
 # their stdin instead. They have to read all of it: between API server and kubelet the streams share one connection
-# without flow control (moby/spdystream), where data that nobody reads holds back the status of an ended command.
+# without flow control (moby/spdystream), where unread data holds back the status of an ended command.
 _PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _STDOUT, _STDERR, _STATUS = range(4)
 
@@ -48,7 +48,7 @@ class CommandNotStarted(KubeError):
 
 
 class NoWebSocket(ConnectionProblem):
-    """The answer to the handshake is that of somebody else than the API server."""
+    """The answer to the handshake is not from an API server."""
 
     def __init__(self, url: str, answer: str, *, is_transient: bool = False) -> None:
         super().__init__(
@@ -97,7 +97,7 @@ def run_command(
 
 
 def _handshake(connection: Any, url: str, headers: Any) -> Any:
-    """The open WebSocket. Raises ApiError for a refusal, and ConnectionProblem for an answer of somebody else."""
+    """The open WebSocket. Raises ApiError for a refusal, and ConnectionProblem for an answer of another server."""
     from websocket import (
         WebSocket,
         WebSocketBadStatusException,
@@ -200,7 +200,7 @@ class _Conversation:
         try:
             sent = self._socket.send(self._outgoing[:_TLS_RECORD])
         except OSError as problem:
-            # The server hangs up on stdin that nobody reads: what it said before that explains why.
+            # The server hangs up on stdin that the command does not read: what it said before that explains why.
             with suppress(ConnectionLost):
                 while self._result() is None:
                     self._receive()

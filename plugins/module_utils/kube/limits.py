@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How much of a server's answers is read, and for how long.
 
-Whoever answers, the API server, a proxy in its place or a container, must not fill the controller's memory or disk, nor
-hold a task for ever. The limits leave room for 2,000 nodes and 20,000 pods (docs/performance.md), and a task stays
+An answer of the API server, of a proxy in its place or of a container must not fill the controller's memory or disk,
+nor hold a task for ever. The limits leave room for 2,000 nodes and 20,000 pods (docs/performance.md), and a task stays
 below 300 MiB whatever it is sent.
 """
 

@@ -25,7 +25,7 @@ _LONGEST = 40  # characters of a value in a message
 _SHELL_SAFE = re.compile(r"[-.a-z0-9]+")  # what object names are made of: everything else stays out of commands
 
 
-class OddObject(NamedTuple):
+class MalformedObject(NamedTuple):
     """An object that cannot be read, and why."""
 
     kind: str
@@ -38,10 +38,10 @@ class OddObject(NamedTuple):
     def sentence(self) -> str:
         where = f" in namespace {self.namespace}" if self.namespace else ""
         cannot = "cannot be read entirely" if self.malformed else "cannot be read"
-        return f"{self.kind} {self.name}{where} {cannot}: {self.problem}. {self._remedy}"
+        return f"{self.kind} {self.name}{where} {cannot}: {self.problem}. {self._hint}"
 
     @property
-    def _remedy(self) -> str:
+    def _hint(self) -> str:
         parts = [self.name, *([self.namespace] if self.namespace else [])]
         if not all(_SHELL_SAFE.fullmatch(part) for part in parts):
             return "Correct or delete it."
@@ -52,11 +52,13 @@ class OddObject(NamedTuple):
 class UnreadableObject(KubeError):
     """An object that a task cannot do without is not like its kind."""
 
-    def __init__(self, odd: OddObject) -> None:
-        super().__init__(odd.sentence)
+    def __init__(self, malformed: MalformedObject) -> None:
+        super().__init__(malformed.sentence)
 
 
-def oddity(resource: Resource, obj: Any, *, metadata_only: bool = False, may_lack: bool = False) -> OddObject | None:
+def malformation(
+    resource: Resource, obj: Any, *, metadata_only: bool = False, may_lack: bool = False
+) -> MalformedObject | None:
     """Why an object of the kind cannot be read; None if it can. Removes its fields that are null.
 
     ``may_lack``: only the types of the fields that it has are looked at.
@@ -65,32 +67,32 @@ def oddity(resource: Resource, obj: Any, *, metadata_only: bool = False, may_lac
     check = _shape_of(kind, resource.namespaced, kind in _DATED, not may_lack)
     try:
         check(obj)
-    except Unlike as problem:
+    except TypeMismatch as problem:
         metadata = obj.get("metadata") if isinstance(obj, dict) else None
         known = metadata if isinstance(metadata, dict) else {}
         namespace = known.get("namespace")
         place = str(namespace) if namespace is not None else None
-        return OddObject(resource.kind, place, str(known.get("name", "without a name")), str(problem))
+        return MalformedObject(resource.kind, place, str(known.get("name", "without a name")), str(problem))
     return None
 
 
-class Unlike(ValueError):
+class TypeMismatch(ValueError):
     """A value is not of its type; the path to it is put together on the way up."""
 
     def __init__(self, found: str, expected: str, path: str = "") -> None:
         super().__init__(found, expected, path)
         self.found, self.expected, self.path = found, expected, path
 
-    def below(self, step: object) -> Unlike:
+    def below(self, step: object) -> TypeMismatch:
         dot = "." if self.path and not self.path.startswith("[") else ""
-        return Unlike(self.found, self.expected, f"{step}{dot}{self.path}")
+        return TypeMismatch(self.found, self.expected, f"{step}{dot}{self.path}")
 
     def __str__(self) -> str:
         return f"{self.path}: {self.found} instead of {self.expected}"
 
 
 _MISSING = object()
-_NOUNS = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", int: "a number", float: "a number"}
+_NOUNS = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
 
 def _noun(value: Any) -> str:
@@ -100,30 +102,30 @@ def _noun(value: Any) -> str:
 
 def _text(value: Any) -> None:
     if not isinstance(value, str):
-        raise Unlike(_noun(value), "a text")
+        raise TypeMismatch(_noun(value), "a string")
 
 
 def _number(value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Unlike(_noun(value) if not isinstance(value, float) else "a fraction", "a whole number")
+        raise TypeMismatch(_noun(value) if not isinstance(value, float) else "a fraction", "a whole number")
     if not -(2**63) <= value < 2**63:
-        raise Unlike("a number of more than 64 bits", "a whole number")
+        raise TypeMismatch("a number of more than 64 bits", "a whole number")
 
 
 def _flag(value: Any) -> None:
     if not isinstance(value, bool):
-        raise Unlike(_noun(value), "a truth value")
+        raise TypeMismatch(_noun(value), "a boolean")
 
 
 def _object(value: Any) -> None:
     if not isinstance(value, dict):
-        raise Unlike(_noun(value), "an object")
+        raise TypeMismatch(_noun(value), "an object")
 
 
 def _time(value: Any) -> None:
     _text(value)
     if not _is_time(value):
-        raise Unlike(_quoted(value), "a time (RFC 3339)")
+        raise TypeMismatch(_quoted(value), "a time (RFC 3339)")
 
 
 @lru_cache(maxsize=4096)
@@ -137,11 +139,11 @@ def _is_time(text: str) -> bool:
 
 def _quantity(value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise Unlike(_noun(value), "a quantity")
+        raise TypeMismatch(_noun(value), "a quantity")
     try:
         parse(value)
     except ValueError:
-        raise Unlike(_quoted(str(value)), "a quantity") from None
+        raise TypeMismatch(_quoted(str(value)), "a quantity") from None
 
 
 def _quoted(text: str) -> str:
@@ -153,13 +155,13 @@ def _each(check: Check, *, least: int = 0) -> Check:
 
     def check_list(value: Any) -> None:
         if not isinstance(value, list):
-            raise Unlike(_noun(value), "a list")
+            raise TypeMismatch(_noun(value), "a list")
         if len(value) < least:
-            raise Unlike("nothing", "a list with an entry")
+            raise TypeMismatch("nothing", "a list with an entry")
         for number, item in enumerate(value):
             try:
                 check(item)
-            except Unlike as problem:
+            except TypeMismatch as problem:
                 raise problem.below(f"[{number}]") from None
 
     return check_list
@@ -170,11 +172,11 @@ def _values(check: Check) -> Check:
 
     def check_values(value: Any) -> None:
         if not isinstance(value, dict):
-            raise Unlike(_noun(value), "an object")
+            raise TypeMismatch(_noun(value), "an object")
         for name, item in value.items():
             try:
                 check(item)
-            except Unlike as problem:
+            except TypeMismatch as problem:
                 raise problem.below(f"[{_quoted(name)[1:-1]}]") from None
 
     return check_values
@@ -186,7 +188,7 @@ def _fields(fields: Iterable[tuple[str, bool, Check]]) -> Check:
 
     def check_fields(value: Any) -> None:
         if not isinstance(value, dict):
-            raise Unlike(_noun(value), "an object")
+            raise TypeMismatch(_noun(value), "an object")
         for name, is_needed, check in checks:
             found = value.get(name, _MISSING)
             if found is None:
@@ -194,11 +196,11 @@ def _fields(fields: Iterable[tuple[str, bool, Check]]) -> Check:
                 found = _MISSING
             if found is _MISSING:
                 if is_needed:
-                    raise Unlike("nothing", "a value", name)
+                    raise TypeMismatch("nothing", "a value", name)
                 continue
             try:
                 check(found)
-            except Unlike as problem:
+            except TypeMismatch as problem:
                 raise problem.below(name) from None
 
     return check_fields

@@ -13,7 +13,7 @@ from .limits import EVENT_BYTES
 from .open_stream import OpenStream
 
 # Seconds without an event that end a watch. Servers send a bookmark every minute (apiserver/pkg/storage/cacher,
-# defaultBookmarkFrequency), but nobody wants to wait that long for what a proxy holds back.
+# defaultBookmarkFrequency), but that is too long to wait for what a proxy holds back.
 READ_TIMEOUT = 30.0
 
 

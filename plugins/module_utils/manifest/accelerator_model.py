@@ -248,7 +248,7 @@ class DeviceMark(Block):
 
 
 class Division(Block):
-    """How the vendor's software is told to divide the devices of a node."""
+    """How the vendor's software learns to divide the devices of a node."""
 
     label: rules.LabelKey = Field(description="Label of nodes that it reads.", examples=["nvidia.com/mig.config"])
     value: rules.ShortText = Field(
@@ -277,7 +277,7 @@ class NodeFault(Block):
     label: rules.LabelKey = Field(description="Label of nodes.", examples=["nvidia.com/mig.config.state"])
     pattern: rules.Pattern = Field(description="What its value is then.", examples=["failed"])
     problem: rules.ShortText = Field(description="What is wrong.", examples=["the MIG configuration failed"])
-    remedy: rules.ShortText = Field(
+    hint: rules.ShortText = Field(
         description="What an administrator does about it.", examples=["See the logs of nvidia-mig-manager."]
     )
 

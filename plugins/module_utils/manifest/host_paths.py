@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which paths of a node a manifest may mount. Pure.
 
-Whoever can write below a system path of a node is its administrator (Kubernetes documentation, Volumes, "hostPath":
-"Using the hostPath volume type presents many security risks").
+An account that can write below a system path of a node is its administrator (Kubernetes documentation, Volumes,
+"hostPath": "Using the hostPath volume type presents many security risks").
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SYSTEM_PATHS = (
     *("/var/snap", "/var/spool"),
 )
 NOT_SYSTEM_PATHS = ("/etc/nginx/conf.d",)  # The configuration of a job; a GPU node runs no nginx of its own.
-# Wherever they are: whoever can reach a container runtime or a kubelet can start privileged containers.
+# Wherever they are: an account that can reach a container runtime or a kubelet can start privileged containers.
 SYSTEM_SOCKETS = frozenset(
     f"{name}.sock"
     for name in ("buildkitd", "containerd", "cri-dockerd", "crio", "docker", "dockershim", "kubelet", "podman")
@@ -42,8 +42,8 @@ class HostPaths(NamedTuple):
         if self.roots is None:
             if not any(_is_system(spelled) for spelled in _spellings(path)):
                 return None
-            remedy = "Mount a directory with data or a claim, or ask an administrator to allow the path by a policy"
-            return "system path of the node", remedy
+            hint = "Mount a directory with data or a claim, or ask an administrator to allow the path by a policy"
+            return "system path of the node", hint
         if any(all(map(_is_below, _spellings(path), _spellings(root))) for root in self.roots):
             return None
         allowed = f"a path below {' or '.join(self.roots)}" if self.roots else "a PersistentVolumeClaim (claim)"

@@ -47,7 +47,7 @@ def _mistakes(manifest: Manifest) -> Iterator[tuple[Loc, str]]:
 
 
 def _templates(parsed: ParsedManifest) -> list[tuple[Loc, str]]:
-    """One sentence for all of them: whoever has written one has written several."""
+    """One sentence for all of them: they rarely come alone."""
     found = {
         loc: expression
         for loc, (_path, node) in parsed.locations.items()

@@ -61,7 +61,7 @@ class NotebookRules(Block):
     """From when on a notebook counts as idle for gpuctl_idle. The API server does not know what a notebook does."""
 
     idle_for: rules.IdleTime = Field(
-        description="For how long its accelerators must not have been used, and nobody have worked in it. 5 minutes at "
+        description="For how long neither its accelerators nor itself must have been used. 5 minutes at "
         "least, and 31 days at most.",
         examples=["8h"],
     )
@@ -219,13 +219,13 @@ def _uncountable(name: str, team: PolicyTeam, defaults: TeamRules) -> Iterator[t
         hint = "Kubernetes counts by namespace: divide the number, with max_gpus_in_namespaces"
         yield f"max_gpus for {len(namespaces)} namespaces: {enumerated(namespaces, 'and')}", hint
     if (by_namespace := source.max_gpus_in_namespaces) is not None and set(by_namespace) != set(namespaces):
-        odd = sorted(set(by_namespace) ^ set(namespaces))
-        yield f"max_gpus_in_namespaces for others than those of the team: {odd[0]}", "Give each namespace its number"
+        wrong = sorted(set(by_namespace) ^ set(namespaces))
+        yield f"max_gpus_in_namespaces for others than those of the team: {wrong[0]}", "Give each namespace its number"
     if (by_pool := source.max_gpus_in_pools) is not None:
         pools = defaults.pools if team.pools is None else team.pools
         if len(namespaces) > 1:
             hint = "Kubernetes counts by namespace: give the team one namespace, or the pools a queue"
             yield f"max_gpus_in_pools for {len(namespaces)} namespaces: {enumerated(namespaces, 'and')}", hint
         elif set(by_pool) != set(pools or ()):
-            odd = sorted(set(by_pool) ^ set(pools or ()))
-            yield f"max_gpus_in_pools for others than the pools of the team: {odd[0]}", "Give each pool its number"
+            wrong = sorted(set(by_pool) ^ set(pools or ()))
+            yield f"max_gpus_in_pools for others than the pools of the team: {wrong[0]}", "Give each pool its number"

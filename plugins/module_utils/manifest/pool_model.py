@@ -88,13 +88,13 @@ class Pool(VersionedManifest):
     )
     sharing: Sharing | None = Field(
         default=None,
-        description="How the vendor's software divides each device among several pods. By default, what it is told "
+        description="How the vendor's software divides each device among several pods. By default, as configured "
         "otherwise.",
         examples=[{"time_slicing": 4}],
     )
     mig: rules.LabelValue | None = Field(
         default=None,
-        description="Configuration of the vendor's MIG manager for the nodes. By default, what it is told otherwise.",
+        description="Configuration of the vendor's MIG manager for the nodes. By default, as configured otherwise.",
         examples=["all-1g.10gb"],
     )
     type_aliases: dict[rules.LabelValue, rules.LabelValue] = Field(

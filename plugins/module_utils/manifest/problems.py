@@ -24,7 +24,7 @@ DEFINITION = "definition"
 MAX_SHOWN = 100
 """No more errors are looked for: a file of a megabyte can have a hundred thousand."""
 
-# What an error shows of what somebody wrote, in characters. File names and keys can be as long as the file.
+# How many characters of a value an error shows. File names and keys can be as long as the file.
 _LONGEST_WHERE = 300
 _LONGEST_TEXT = 500
 _LONGEST_MESSAGE = 20_000

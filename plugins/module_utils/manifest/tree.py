@@ -27,7 +27,7 @@ class ScalarNode(NamedTuple):
     place: Place
     is_null: bool = False
     plain: bool = False
-    """Written without quotes, so that 4 is a number and not a text."""
+    """Written without quotes, so that 4 is a number and not a string."""
 
 
 class ListNode(NamedTuple):

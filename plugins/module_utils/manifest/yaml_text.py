@@ -224,8 +224,8 @@ class _Composer:
         for key, value in zip(frame.children[::2], frame.children[1::2], strict=True):
             if not isinstance(key, ScalarNode):
                 if isinstance(key, ListNode):
-                    raise self._error(frame.event, "expected a text as key, got a list", "Write a text")
-                raise self._error(frame.event, "expected a text, got a map", TEMPLATE_HINT)
+                    raise self._error(frame.event, "expected a string as key, got a list", "Write a string")
+                raise self._error(frame.event, "expected a string, got a map", TEMPLATE_HINT)
             pairs.append((key, value))
         return pairs
 

@@ -12,7 +12,7 @@ from ..cluster.lookup import not_found, pool_not_found
 from ..cluster.nodes import Node, node_row, slim_node
 from ..cluster.read_devices import read_nodes_with_usage
 from ..kube.resources import NODE
-from ..kube.shapes import OddObject
+from ..kube.shapes import MalformedObject
 from ..labels import PREFIX
 from ..options import Options, option
 from ..task import ModuleSpec, Task
@@ -59,7 +59,7 @@ def run(task: Task[NodeInfoOptions]) -> dict[str, Any]:
         {**node_row(node, label_keys), "problem": None, **({"object": objects[node.name]} if options.full else {})}
         for node in select_nodes(task, slim)
     ]
-    malformed = [each for each in task.odd_objects() if each.kind == NODE.kind]
+    malformed = [each for each in task.malformed_objects() if each.kind == NODE.kind]
     rows += [_malformed_row(each) for each in malformed if options.may_select(each.name)]
     return {"changed": False, "results": rows}
 
@@ -72,7 +72,7 @@ def full_key(key: str) -> str:
     return key if "/" in key else f"{PREFIX}{key}"
 
 
-def _malformed_row(obj: OddObject) -> dict[str, Any]:
+def _malformed_row(obj: MalformedObject) -> dict[str, Any]:
     """The row of a node that cannot be read."""
     blank = node_row(Node(obj.name, "", {}, {}, ""))
     return {**dict.fromkeys(blank), "node_name": obj.name, "problem": obj.sentence}
@@ -91,7 +91,7 @@ def select_nodes(task: Task[NodeInfoOptions], slim: Callable[[dict[str, Any]], N
 def _names_not_found(task: Task[NodeInfoOptions], nodes: Sequence[Node]) -> Iterator[str]:
     """An empty list alone may be a misspelling."""
     options = task.options
-    names = {node.name for node in nodes} | {each.name for each in task.odd_objects() if each.kind == NODE.kind}
+    names = {node.name for node in nodes} | {each.name for each in task.malformed_objects() if each.kind == NODE.kind}
     for name in dict.fromkeys(options.nodes or ()):
         if name not in names:
             yield not_found("node", name, sorted(names))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The ValidatingAdmissionPolicies by which the API server enforces a policy, and their bindings. Pure.
 
-Pods are what counts, whoever creates them. Workloads are checked as well, so that who submits them hears of it.
+Pods are what counts, whatever creates them. Workloads are checked as well, so that who submits them hears of it.
 Kubernetes evaluates an expression for each object, at a limited cost (docs, "Validating Admission Policy").
 """
 
@@ -267,7 +267,7 @@ def _claim_parts(policy: PolicyRules, most: Mapping[str, int], counted: Mapping[
         "all": f"{exact}.exists(e, {is_all.format(e='e')}) || {first}.exists(l, l.exists(s, {is_all.format(e='s')}))",
         "uncounted": f"{exact}.exists(e, !(e.deviceClassName in {text(policy.counted or ())})) || "
         f"{first}.exists(l, l.exists(s, !(s.deviceClassName in {text(policy.counted or ())})))",
-        "told": f"[object.metadata.name].map(n, {DEVICES_OF_CLAIM}).sum()",
+        "declared": f"[object.metadata.name].map(n, {DEVICES_OF_CLAIM}).sum()",
     }
     here, limited = (f"request.namespace in {text(each)}" for each in (most, dict.fromkeys(counted, True)))
     message = text(f"{policy.source}: a claim of more devices than a job may have. Use at most ")
@@ -279,7 +279,7 @@ def _claim_parts(policy: PolicyRules, most: Mapping[str, int], counted: Mapping[
         },
         {
             # A controller names the claims that it makes from templates; pods do not name those.
-            "expression": f"!({here}) || {_CONTROLLER} || variables.count <= variables.told",
+            "expression": f"!({here}) || {_CONTROLLER} || variables.count <= variables.declared",
             "messageExpression": f"{unsaid} + object.metadata.name + '. End it with -x' + string(variables.count) + "
             "'.'",
         },

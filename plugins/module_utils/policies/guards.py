@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What breaks the rules of a policy: for the API server in CEL, and for the modules in Python. Pure.
 
-The rule is the expression: it judges all pods, whoever makes them. In Python is what jobs can break that manifests
+The rule is the expression: it judges all pods, whatever creates them. In Python is what jobs can break that manifests
 describe, so that it is said before anything is sent, with the same sentence (tests/unit compares the values found).
 CEL as Kubernetes has it since 1.30: docs, "Common Expression Language in Kubernetes". Expressions get the variables of
 ``VARIABLES``, and ``own``, which is true where the rule limits the namespace; ``allowed`` is then what it allows there.
@@ -355,14 +355,16 @@ def _path_sentence(policy: PolicyRules, _rules: NamespaceRules) -> str:
 
 
 def _path_cel(policy: PolicyRules) -> str:
-    odd = "!p.matches('^[ -~]*$')"
+    control = "!p.matches('^[ -~]*$')"
     if policy.roots is not None:
         roots = text([root.rstrip("/") for root in policy.roots])
         below = f"{roots}.exists(r, p == r || p.startsWith(r + '/'))"
-        return f"variables.paths.filter(p, {odd} || !{below})"
+        return f"variables.paths.filter(p, {control} || !{below})"
     around = _SYSTEM_CEL.format(q=text(SYSTEM_PATHS), e=text(NOT_SYSTEM_PATHS))
     sockets = f"{text([f'/{name}' for name in sorted(SYSTEM_SOCKETS)])}.exists(s, p.endsWith(s))"
-    return f"variables.paths.filter(p, {odd} || p.contains('//') || p.matches('/[.](/|$)') || ({around}) || {sockets})"
+    return (
+        f"variables.paths.filter(p, {control} || p.contains('//') || p.matches('/[.](/|$)') || ({around}) || {sockets})"
+    )
 
 
 GUARDS: tuple[Guard, ...] = (

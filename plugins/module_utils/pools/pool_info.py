@@ -49,7 +49,9 @@ def read_pool_rows(
         raise declared.refusal
     pools, prefix = declared.pools, pool_config_map_name("")
     problems = {pool: declaration.problem for pool, declaration in pools.items()}
-    malformed = (each for each in task.odd_objects() if each.kind == CONFIG_MAP.kind and each.name.startswith(prefix))
+    malformed = (
+        each for each in task.malformed_objects() if each.kind == CONFIG_MAP.kind and each.name.startswith(prefix)
+    )
     problems |= {each.name.removeprefix(prefix): each.sentence for each in malformed}
     descriptions = {pool: pools[pool].description if pool in pools else None for pool in problems}
     hardware = {pool: hardware_fields(declaration.hardware) for pool, declaration in pools.items()}

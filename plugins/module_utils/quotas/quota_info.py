@@ -13,7 +13,7 @@ from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import if_allowed
 from ..kube.resources import NAMESPACE, RESOURCE_QUOTA
-from ..kube.shapes import OddObject
+from ..kube.shapes import MalformedObject
 from ..labels import MANAGED, QUOTA, pod_security_of
 from ..namespaces import NamespaceOptions, allowed_namespaces, listed_namespaces
 from ..options import option
@@ -58,7 +58,7 @@ def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
         read_declared(task.client(), task.warn)
     rows = [_row(obj, levels, full=task.options.full) for obj in found]
     # Which quota an object belongs to that cannot be read, its labels may not say.
-    rows += [_malformed_row(each) for each in task.odd_objects() if each.kind == RESOURCE_QUOTA.kind]
+    rows += [_malformed_row(each) for each in task.malformed_objects() if each.kind == RESOURCE_QUOTA.kind]
     return rows
 
 
@@ -90,7 +90,7 @@ def _pod_security(client: Client, namespaces: list[str] | None) -> dict[str, str
     return {obj["metadata"]["name"]: pod_security_of(obj) for objects in found for obj in objects}
 
 
-def _malformed_row(obj: OddObject) -> dict[str, Any]:
+def _malformed_row(obj: MalformedObject) -> dict[str, Any]:
     """The row of a ResourceQuota that cannot be read."""
     where = {"name": None, "namespace": obj.namespace, "description": None, "pod_security": None}
     return {**where, **no_usage(), "shares": {}, "over_quota": [], "problem": obj.sentence}

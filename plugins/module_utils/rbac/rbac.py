@@ -245,9 +245,9 @@ def _managed_bindings(task: Task[RbacOptions]) -> list[Object]:
 def _require_separate_accounts(me: levels.Subject, own: list[Object], others: Iterable[Object]) -> None:
     """Raises TaskFailed if the task would let one account run pods as another one that may do more."""
     problems = [
-        f"whoever submits jobs to namespace {account.namespace} can run them as any account of it: {submitter.name} "
-        f"would also have the role {role} of {account.name}. Keep accounts in a namespace without jobs, such as "
-        f"{SYSTEM_NAMESPACE}."
+        f"an account that submits jobs to namespace {account.namespace} can run them as any account of it: "
+        f"{submitter.name} would also have the role {role} of {account.name}. Keep accounts in a namespace "
+        f"without jobs, such as {SYSTEM_NAMESPACE}."
         for submitter, account, role in levels.reachable_accounts([*own, *others])
         if me in (submitter, account)
     ]

@@ -23,7 +23,7 @@ from ..cluster.status import is_held, is_suspended, is_terminating
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import EVENT, NODE, RESOURCE_QUOTA, Object
-from ..kube.shapes import OddObject
+from ..kube.shapes import MalformedObject
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ _NODES_MAX_AGE = 30.0  # the same for nodes; a pod that becomes unschedulable ha
 _NODE_IS_COMING = ("TriggeredScaleUp", "Nominated")
 
 
-def stopped(workload: Object | None, malformed: OddObject | None = None) -> PendingReason | None:
+def stopped(workload: Object | None, malformed: MalformedObject | None = None) -> PendingReason | None:
     """Why a job makes no progress at all: it was deleted or paused, or it is malformed."""
     if malformed is not None:
         return PendingReason(malformed.sentence, final=True)

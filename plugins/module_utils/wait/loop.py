@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ..cluster.pending_reason import PendingReason
-from ..cluster.read_jobs import WORKLOADS, JobId, odd_workload
+from ..cluster.read_jobs import WORKLOADS, JobId, malformed_workload
 from ..cluster.read_reasons import by_time
 from ..cluster.status import status_of
 from ..kube.client import Client
@@ -148,7 +148,7 @@ class Wait:
                 job_statuses[job.id] = JobStatus(last, reached_goal=True)  # Deleted after ttlSecondsAfterFinished.
                 continue
             now = job_statuses[job.id] = JobStatus(workload, pods[job.id])
-            malformed = odd_workload(self.client, job.id) if workload is None else None
+            malformed = malformed_workload(self.client, job.id) if workload is None else None
             now.fatal = now.blocker = stopped(workload, malformed) if self.goal.requires_running else None
             now.reached_goal = not now.fatal and self.goal.reached(workload, now.pods)
             if feasibility and workload and self.goal.requires_running and not now.settled:

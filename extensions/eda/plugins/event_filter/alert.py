@@ -34,7 +34,7 @@ description:
     again with each new one. What has the same fingerprint, start and status was passed on before, and is left out.
   - What was passed on is kept in memory. After a restart of the rulebook, an alert that still fires is passed on once more, with the same
     C(id).
-  - Whoever can reach the webhook can send it. Labels and annotations are bounded in number and length, and must be text. Characters that
+  - Any host that can reach it can send it. Labels and annotations are bounded in number and length, and must be text. Characters that
     could make a template of Ansible in any event, key or value, are replaced by their fullwidth forms.
 options:
   keep:

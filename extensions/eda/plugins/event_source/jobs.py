@@ -134,7 +134,7 @@ _COLLECTIONS = str(Path(__file__).parents[7])
 async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
     if _COLLECTIONS not in sys.path:
         sys.path.append(_COLLECTIONS)
-    # Not above: what it imports is not needed by whoever only reads the documentation.
+    # Not above: what it imports is not needed to read the documentation.
     from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.events.asyncio_bridge import run_source
 
     await run_source(queue, args)

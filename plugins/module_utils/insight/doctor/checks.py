@@ -53,7 +53,7 @@ class Finding(NamedTuple):
     level: str
     place: str
     problem: str
-    remedy: str
+    hint: str
 
 
 class Check(NamedTuple):
@@ -291,7 +291,7 @@ def _partitions(snapshot: Snapshot) -> Iterator[Finding]:
         for profile in catalog().profiles.values():
             for fault in profile.data.get("faults", ()):
                 if re.fullmatch(fault["pattern"], each.node.labels.get(fault["label"], ""), re.DOTALL):
-                    yield Finding(ERROR, each.node.name, f"{fault['problem']} ({fault['label']})", fault["remedy"])
+                    yield Finding(ERROR, each.node.name, f"{fault['problem']} ({fault['label']})", fault["hint"])
             if each.node.counted_as.get(profile.name) == "broken":
                 problem = f"{profile.noun} with an invalid configuration of partitions"
                 hint = "Configure them again, all devices of a node alike where the strategy asks for that."

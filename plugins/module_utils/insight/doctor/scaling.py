@@ -105,9 +105,9 @@ def broken_road(metrics: ScalingMetrics, autoscaler: Object, groups: Mapping[str
             hint = f"Install prometheus-adapter, with the rules of the role monitoring ({_ROLE})."
             yield Broken(f"{asks} nothing serves {group}", hint)
         elif not _is_listed(metric, metrics.listed):
-            yield Broken(f"{asks} {group} does not list it", _remedy(metrics, autoscaler, metric))
+            yield Broken(f"{asks} {group} does not list it", _hint(metrics, autoscaler, metric))
         elif not metrics.values.get((service_of(autoscaler), metric.name), True):
-            yield Broken(f"{asks} there is no value of its pods", _remedy(metrics, autoscaler, metric))
+            yield Broken(f"{asks} there is no value of its pods", _hint(metrics, autoscaler, metric))
 
 
 def service_of(autoscaler: Object) -> Job:
@@ -115,7 +115,7 @@ def service_of(autoscaler: Object) -> Job:
     return autoscaler["metadata"]["namespace"], autoscaler["spec"]["scaleTargetRef"]["name"]
 
 
-def _remedy(metrics: ScalingMetrics, autoscaler: Object, metric: AskedMetric) -> str:
+def _hint(metrics: ScalingMetrics, autoscaler: Object, metric: AskedMetric) -> str:
     if metric.type == "External":
         return "See the logs of what serves it, such as KEDA's metrics server."
     if metric.name not in served_names(catalog()):

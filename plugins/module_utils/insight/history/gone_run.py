@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the history has of a job that is gone, for whoever asks for the job. Only read once nothing was found."""
+"""What the history has of a deleted job that was asked for. Only read once no live job was found."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def gone_run_text(row: Mapping[str, Any]) -> str:
     began = f", submitted at {row['submitted_at']}," if row["submitted_at"] else ""
     where = f"Its last run in namespace {row['namespace']}{began}"
     if row["result"] not in _ENDS:
-        return f"{where} is gone, and nobody has seen how it ended. For all its runs, use M(gpuctl_job_history_info)."
+        return (
+            f"{where} no longer exists, and its end was not observed. For all its runs, use M(gpuctl_job_history_info)."
+        )
     code = "" if row["exit_code"] is None or row["result"] == "Succeeded" else f" with exit code {row['exit_code']}"
     moment = f" at {row['finished_at']}" if row["finished_at"] else ""
     text = f"{where} {_ENDS[row['result']]}{moment}{code}. For all its runs, use M(gpuctl_job_history_info)."

@@ -2,7 +2,7 @@
 """gpuctl_job_history: record what the cluster says of the runs of jobs, before it forgets.
 
 The tasks of gpuctl_job record what they do themselves. Pods that are preempted or moved, and Jobs whose time to live
-passes while nobody looks, are only known to a history that is written regularly.
+passes between two such runs, are only known to a history that is written regularly.
 """
 
 from __future__ import annotations
@@ -145,13 +145,13 @@ def observed_keys(known: KnownRuns, namespace: str, runs: Mapping[str, PastRun],
 
 
 def _gone_pods(run: PastRun, there: set[str], visited: float) -> Keys:
-    """Pods that were there, and of which nobody saw the end: they held until somebody last saw them, at least."""
+    """Deleted pods whose end was not observed: they held their devices at least until they were last seen."""
     gone = [hold for hold in run.known_holds(visited) if hold.uid not in there and run.holds[hold.uid].end is None]
     return {key: text for hold in gone for key, text in pod_keys(run.uid, hold).items()}
 
 
 def _end_of_gone(entry: Entry | None, run: PastRun) -> RunResult:
-    """How a run ended whose workload is gone: as the ledger has it, else nobody knows."""
+    """How a run ended whose workload no longer exists: as the ledger has it, else unknown."""
     if entry is not None and entry.result:
         return RunResult(entry.result, entry.finished_at)
     return RunResult("Unknown" if run.kind in ("training", None) else "Deleted")
@@ -162,7 +162,7 @@ def _is_known(known: KnownRuns, namespace: str, key: str, text: str) -> bool:
 
 
 def _logs(task: HistoryTask, known: KnownRuns, namespace: str, runs: Mapping[str, PastRun], most: int) -> list[Keys]:
-    """The last lines of failed runs whose log nobody has kept, with secrets masked."""
+    """The last lines of failed runs whose log is not kept yet, with secrets masked."""
     found: list[Keys] = []
     for workload in known.workloads:
         uid = workload["metadata"]["uid"]

@@ -86,7 +86,7 @@ def history_rows(known: KnownRuns, now: datetime) -> Iterator[dict[str, Any]]:
 
 
 def _run_of_live(workload: Mapping[str, Any], now: datetime) -> PastRun:
-    """A run that nobody has recorded yet."""
+    """A run that is not recorded yet."""
     metadata = {"namespace": workload["metadata"]["namespace"]}
     (found,) = read_history([{"metadata": metadata, "data": live_keys(workload, now)}]).values()
     return found
@@ -107,7 +107,7 @@ def _live_row(run: PastRun, workload: Mapping[str, Any], known: KnownRuns) -> di
 def _gone_row(run: PastRun, visited: float) -> dict[str, Any]:
     row = _row(run, run.known_holds(visited))
     if run.result in (None, "Unknown"):
-        reason = "It is gone, and nobody has seen how it ended."
+        reason = "It no longer exists, and its end was not observed."
         row |= {"result": "Unknown", "reason": reason}
     return {**row, "status": None}
 

@@ -53,7 +53,7 @@ def _of_duration(text: str, now: datetime) -> tuple[datetime, datetime]:
     if text == LAST_MONTH:
         return (month - timedelta(days=1)).replace(day=1), month
     seconds = seconds_of(text.strip())
-    if not seconds or text.strip().isdecimal():  # Nobody means the seconds of 7.
+    if not seconds or text.strip().isdecimal():  # A bare number is not meant as seconds since 1970.
         raise InvalidTime(f"O(range): not a range: {text}. {EXPECTED}.")
     return now - min(timedelta(seconds=seconds), timedelta(seconds=now.timestamp())), now
 

@@ -65,11 +65,11 @@ def judged(status: Mapping[str, Any], kernels: Any, idle_for: float, now: dateti
     if any(isinstance(kernel, dict) and kernel.get("execution_state") == "busy" for kernel in kernels):
         return Activity(True, "a kernel of the notebook is busy")
     if connections:
-        return Activity(True, "somebody has the notebook open")
+        return Activity(True, "the notebook is open in a browser")
     idle = (now - last).total_seconds()
     if idle < idle_for:
-        return Activity(True, f"somebody has used the notebook {span(max(idle, 0))} ago")
-    return Activity(False, f"nobody has used the notebook for {span(idle)}")
+        return Activity(True, f"the notebook was used {span(max(idle, 0))} ago")
+    return Activity(False, f"the notebook has not been used for {span(idle)}")
 
 
 class _Asker:

@@ -20,7 +20,7 @@ from ...cluster.status import STUCK, status_of
 from ...jobs.job_options import JOB_KINDS
 from ...kube.errors import ApiError, KubeError, if_allowed
 from ...kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
-from ...kube.shapes import OddObject
+from ...kube.shapes import MalformedObject
 from ...labels import APP, JOB_TYPE, POOL, SWEEP, job_name_of, owner_of_reserved, service_name
 from ...namespaces import (
     NamespaceOptions,
@@ -39,7 +39,7 @@ from ..prometheus.current_use import PodUse, read_current_use, use_of_job
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from ..read_secret import secret_value
-from .job_rows import UNKNOWN, event_rows, job_row, odd_job_row, odd_pod_row, pod_row
+from .job_rows import UNKNOWN, event_rows, job_row, malformed_job_row, malformed_pod_row, pod_row
 
 STATUS_WORDS = ("Pending", "Running", "Partially Running", "Paused", "Succeeded", "Failed", UNKNOWN)
 
@@ -152,9 +152,9 @@ def _read(task: InfoTask) -> dict[str, Any]:
         # Requested tokens are shown in the URLs and nowhere else.
         results.append({**row, "access_urls": urls.get(job, [])})
     if _status_word(task.options.status) in (None, UNKNOWN):
-        results += [odd_job_row(odd) for odd in _odd(task, *WORKLOADS)]
+        results += [malformed_job_row(malformed) for malformed in _malformed(task, *WORKLOADS)]
     pods_of_jobs = [pod for job in workloads for pod in rows[job]]
-    pods_of_jobs += [odd_pod_row(odd) for odd in _odd(task, POD)]
+    pods_of_jobs += [malformed_pod_row(malformed) for malformed in _malformed(task, POD)]
     return {
         "changed": False,
         "results": results,
@@ -206,10 +206,10 @@ def _use(task: InfoTask) -> PodUse | None:
         return None
 
 
-def _odd(task: InfoTask, *resources: Resource) -> list[OddObject]:
+def _malformed(task: InfoTask, *resources: Resource) -> list[MalformedObject]:
     """What the lists of these kinds have left out."""
     kinds = {resource.kind for resource in resources}
-    return [odd for odd in task.odd_objects() if odd.kind in kinds]
+    return [malformed for malformed in task.malformed_objects() if malformed.kind in kinds]
 
 
 def _tokens(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, str]:

@@ -13,7 +13,7 @@ from ...cluster.related import is_about_pod, is_about_workload, main_container
 from ...cluster.status import pods_ready, pods_wanted, status_of
 from ...jobs.job_size import size_row
 from ...jobs.submitter import submitter_title
-from ...kube.shapes import OddObject
+from ...kube.shapes import MalformedObject
 from ...kube.times import read_time
 from ...labels import (
     DEFAULT_POOL,
@@ -64,17 +64,22 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     }
 
 
-def odd_job_row(odd: OddObject) -> dict[str, Any]:
-    """The row of a workload that cannot be read: nothing is known but where it is, and what is odd."""
+def malformed_job_row(malformed: MalformedObject) -> dict[str, Any]:
+    """The row of a workload that cannot be read: nothing is known but where it is, and what is wrong with it."""
     blank = dict.fromkeys(job_row(_ANY_WORKLOAD, datetime.now(timezone.utc)))
-    own = {"name": odd.name, "namespace": odd.namespace, "status": UNKNOWN, "workload": f"{odd.kind}/{odd.name}"}
-    return {**blank, **own, "reason": odd.sentence, "access_urls": []}
+    own = {
+        "name": malformed.name,
+        "namespace": malformed.namespace,
+        "status": UNKNOWN,
+        "workload": f"{malformed.kind}/{malformed.name}",
+    }
+    return {**blank, **own, "reason": malformed.sentence, "access_urls": []}
 
 
-def odd_pod_row(odd: OddObject) -> dict[str, Any]:
+def malformed_pod_row(malformed: MalformedObject) -> dict[str, Any]:
     """The row of a pod that cannot be read."""
     blank = dict.fromkeys(pod_row(_ANY_POD, datetime.now(timezone.utc)))
-    return {**blank, "job_id": odd.name, "namespace": odd.namespace, "status": UNKNOWN}
+    return {**blank, "job_id": malformed.name, "namespace": malformed.namespace, "status": UNKNOWN}
 
 
 _ANY_POD: Mapping[str, Any] = {

@@ -112,7 +112,7 @@ def read_job_metrics(
 
 
 _BY_NAME = (
-    "pods are told apart by their names only: those of a training that are gone are missing, and those of a service "
+    "pods are distinguished by their names only: those of a training that are gone are missing, and those of a service "
     f"with a similar name may count too. Let kube-state-metrics tell their labels: {ALLOW_LIST}."
 )
 

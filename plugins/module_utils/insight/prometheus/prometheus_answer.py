@@ -101,7 +101,7 @@ def _rejection(answer: Answer, found: dict[str, Any] | None, where: str, mask: C
         problem, message = TooManySamples, too_many(where)
     elif isinstance(kind, str) and found is not None:
         message = f"Prometheus rejects a query ({cut(mask(kind), 40)}, HTTP {answer.status}): {as_sentence(text)}"
-        message += _REMEDIES.get(kind, " Look at the log of Prometheus.")
+        message += _HINTS.get(kind, " Look at the log of Prometheus.")
     elif answer.status == 404:
         message = (
             f"no Prometheus API at this address: {where} (HTTP 404). Set O(prometheus_url) to what comes before "
@@ -117,7 +117,7 @@ def _rejection(answer: Answer, found: dict[str, Any] | None, where: str, mask: C
     return error
 
 
-_REMEDIES = {
+_HINTS = {
     "bad_data": " Correct the expression if it is yours, such as O(throughput_query); report it otherwise.",
     "execution": " Two series may have the same labels; the log of Prometheus may say more.",
     "canceled": " Run the task again.",

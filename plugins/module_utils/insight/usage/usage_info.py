@@ -182,7 +182,9 @@ def read_cluster(task: UsageTask, since: datetime) -> Seen:
         if gpu_type:
             seen.wanted_types[job] = gpu_type
     if isinstance(past, ApiError):
-        seen.notes.append(f"Pods that are gone are missing, because the history may not be read: {as_sentence(past)}")
+        seen.notes.append(
+            f"Pods that are gone are missing, because there is no permission to read the history: {as_sentence(past)}"
+        )
     else:
         for namespace, config_maps in past.items():
             seen.runs += read_history(config_maps, client.leave_out).values()
@@ -354,8 +356,8 @@ def _doubts(totals: Mapping[str, Any], *, is_measured: bool, has_prices: bool) -
         )
     if totals["estimated_hours"] > _NEGLIGIBLE * totals["held_hours"]:
         found.append(
-            f"{_percent(totals['estimated_hours'] / totals['held_hours'])} of the held hours are estimated: nobody saw "
-            f"when these pods ended. Run the playbook record_history more often."
+            f"{_percent(totals['estimated_hours'] / totals['held_hours'])} of the held hours are estimated: the end of "
+            f"these pods was not observed. Run the playbook record_history more often."
         )
     if has_prices and totals["unpriced_hours"]:
         share = _percent(totals["unpriced_hours"] / totals["held_hours"])

@@ -98,7 +98,7 @@ def read_entries(data: Mapping[str, str]) -> dict[str, Entry]:
 
 
 def _read_entry(text: str) -> Entry | None:
-    """Every field has its type: whoever may write the ConfigMap can write anything."""
+    """Every field has its type: an account that may write the ConfigMap can write anything."""
     try:
         entry = Entry(**read_object(text, _LONGEST))
         _earliest_removal(entry)

@@ -311,7 +311,7 @@ class LedgerStore:
         return (job and job["metadata"]["uid"]) == (entry and entry.uid)
 
     def _discard(self, jobs: Iterable[JobId]) -> set[JobId]:
-        """Before the ledger is written: once it says that a run has begun, nobody looks for copies any more.
+        """Before the ledger is written: once it says that a run has begun, no task looks for copies any more.
 
         Returns the jobs whose copies could not be deleted.
         """

@@ -2,9 +2,9 @@
 """The history: what is kept of each run of a job after its objects are gone. Pure.
 
 ConfigMaps of the namespace have it. A run is several keys that begin with the uid of its workload: what was submitted,
-each of its pods, how it ended, and the end of the log of a failure. Each key is written whole by whoever has seen that,
-and says the same whoever writes it, so concurrent runs of Ansible need not read what they do not change, and none loses
-what another one wrote.
+each of its pods, how it ended, and the end of the log of a failure. Each key is written whole by a task that has seen
+that, and says the same whichever task writes it, so concurrent runs of Ansible need not read what they do not change,
+and none loses what another one wrote.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ KeyChanges = dict[str, "str | None"]
 
 DELETED, REPLACED = "Deleted", "Replaced"
 ENDED = ("Succeeded", "Failed", DELETED, REPLACED, "Unknown")
-"""How runs end. Replaced: by a new run of the same job. Unknown: the run is gone, and nobody has seen how it ended.
+"""How runs end. Replaced: by a new run of the same job. Unknown: its end was not observed.
 
 Deleted and Replaced are written before a task deletes the workload, so they count once that is gone.
 """
@@ -112,15 +112,15 @@ class PastRun:
 
     @property
     def last_known(self) -> float:
-        """When it ended; of one that nobody saw ending, the last time that somebody knew of."""
+        """When it ended; if its end was not observed, the last time at which it is known to have run."""
         if self.finished_at:
             return _moment(self.finished_at) or 0.0
         ends = (hold.end or hold.start or hold.created for hold in self.holds.values())
         return max(self.seen, _moment(self.submitted_at or "") or 0.0, *ends)
 
     def known_holds(self, visited: float) -> list[Hold]:
-        """What its pods have held, those that nobody saw ending as long as they are known to have held: until somebody
-        last read the pods of the namespace, or of the run."""
+        """What its pods have held; those whose end was not observed, until the pods of the namespace or of the run were
+        last read."""
         last = max(visited, self.seen)
         return [
             hold if hold.end is not None else hold._replace(end=max(last, hold.start or hold.created), exact=False)
@@ -168,7 +168,7 @@ def end_keys(uid: str, end: RunResult, *, started_at: str | None = None, exit_co
 
 
 def gone_keys(uid: str, end: RunResult, moment: datetime) -> Keys:
-    """How a run ended that was found to be gone: ``moment`` is when, since nobody may know when it ended."""
+    """How a run ended that was found to be gone: ``moment`` is when, since its end may not have been observed."""
     data = {"result": end.result, "finished_at": end.finished_at, "seen": int(moment.timestamp())}
     return {f"{uid}.end": _text(data)}
 

@@ -39,7 +39,7 @@ _LARGEST = 1024 * 1024  # bytes, as size_of counts them: more than the API serve
 
 
 class NotTheHistory(KubeError):
-    """Somebody else's ConfigMap has the name of the history; nothing was written to it."""
+    """A ConfigMap that is not ours has the name of the history; nothing was written to it."""
 
 
 def write_history(client: Client, namespace: str, keys: Mapping[str, str | None]) -> None:
@@ -51,7 +51,7 @@ def write_history(client: Client, namespace: str, keys: Mapping[str, str | None]
 
 
 def set_limits(client: Client, namespace: str, limits: HistoryLimits) -> None:
-    """Record how much is kept, for whoever writes next."""
+    """Record how much is kept, for the task that writes next."""
     metadata = {"name": HISTORY, "namespace": namespace}
     client.merge_patch(CONFIG_MAP, metadata, {"metadata": {"annotations": {HISTORY_LIMITS: str(limits)}}})
 

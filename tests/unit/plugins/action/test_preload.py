@@ -27,7 +27,7 @@ JOB = {
 }
 TASKS: list[tuple[str, dict[str, Any]]] = [
     ("gpuctl_doctor", {"fail_on": "never"}),
-    ("gpuctl_drift", {"src": [str(ROOT / "examples" / "manifests")], "take_back": ["Node/node-1:spec.taints"]}),
+    ("gpuctl_drift", {"src": [str(ROOT / "examples" / "manifests")], "restore": ["Node/node-1:spec.taints"]}),
     ("gpuctl_drift_info", {"src": [str(ROOT / "examples" / "manifests")]}),
     ("gpuctl_job", {"definition": JOB}),
     ("gpuctl_job", {"definition": JOB, "wait": True, "wait_for": "scheduled"}),

@@ -98,7 +98,7 @@ def test_the_screen_is_as_it_was():
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_the_screen_fits(width: int):
     lines = screen_lines(drift_report(RESULT), View(width, True))
-    assert all(text_width(line) <= width for line in lines if " " in line.strip() and "take_back" not in line)
+    assert all(text_width(line) <= width for line in lines if " " in line.strip() and "restore" not in line)
     assert any("This is no drift" in line for line in screen_lines(drift_report(RESULT), View(200, True)))
 
 
@@ -143,7 +143,7 @@ def test_a_name_from_outside_is_in_no_command_to_copy(name: str):
     for rows, expected in (([plain], "Node/n:spec.unschedulable"), ([], None)):
         result = {**RESULT, "results": [row("Job/a/b", "training a/b", "added", field, live={}), *rows]}
         shown = [*screen_lines(drift_report(result), View(200, True)), *drift_page(result).splitlines()]
-        commands = [line for line in shown if "gpuctl_take_back=" in line]
+        commands = [line for line in shown if "gpuctl_restore=" in line]
         assert len(commands) == (2 if expected else 0)
         assert all(str(expected) in line for line in commands)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs.job_rows import odd_job_row
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs.job_rows import malformed_job_row
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.overview import with_restarts
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.shapes import OddObject
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.shapes import MalformedObject
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     Room,
@@ -166,7 +166,7 @@ SCREENS_OF_STATUS = {
 
 
 def finding(place: str, problem: str = "no exporter", level: str = "warning") -> Row:
-    return {"level": level, "place": place, "problem": problem, "remedy": "Install it."}
+    return {"level": level, "place": place, "problem": problem, "hint": "Install it."}
 
 
 def check(title: str, status: str = "ok", *findings: Row, reason: str | None = None) -> Row:
@@ -429,7 +429,7 @@ def test_what_is_in_no_namespace_may_fail() -> None:
 
 
 def test_a_workload_that_cannot_be_read_has_a_row() -> None:
-    odd = odd_job_row(OddObject("Job", "team-a", "odd", "spec is no object"))
+    odd = malformed_job_row(MalformedObject("Job", "team-a", "odd", "spec is no object"))
     rows = with_restarts([odd, job(1)], [], datetime.now(timezone.utc))
     lines = jobs_block(rows, 80, room=Room(), paint=plain)
     assert lines[0] == "2 jobs: 1 Unknown, 1 Running"

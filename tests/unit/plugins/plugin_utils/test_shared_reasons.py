@@ -22,7 +22,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources imp
     SECRET,
     SERVICE_ACCOUNT,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.shapes import OddObject
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.shapes import MalformedObject
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.feasibility import stopped
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import reasons_block, shared_reasons
 
@@ -73,7 +73,7 @@ def of_gone_pods() -> Iterator[tuple[str, Any]]:
     for kind in (SERVICE_ACCOUNT, SECRET, PERSISTENT_VOLUME_CLAIM):
         yield f"{kind.kind} missing", lambda kind=kind: prediction.missing(job, kind, ())
     yield "Secret of a variable missing", lambda: prediction.missing(with_secret, SECRET, ())
-    yield "malformed", lambda: [stopped(job, OddObject("Job", "ml", "x", "spec is a list"))]
+    yield "malformed", lambda: [stopped(job, MalformedObject("Job", "ml", "x", "spec is a list"))]
     yield "deleted", lambda: [stopped(None)]
     yield "paused", lambda: [stopped(workload("Deployment", replicas=0))]
 

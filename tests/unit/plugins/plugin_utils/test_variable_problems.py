@@ -107,12 +107,12 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "not a text": (
         "logs",
         {"gpuctl_name": ["sft"]},
-        ["gpuctl_name: not a text: ['sft']. Use a text such as sft."],
+        ["gpuctl_name: not a string: ['sft']. Use a string such as sft."],
     ),
     "not a list": (
         "submit",
         {"gpuctl_src": {"a": 1}},
-        ["gpuctl_src: not a list of texts: {'a': 1}. Use a list or a text such as manifests/."],
+        ["gpuctl_src: not a list of strings: {'a': 1}. Use a list or a string such as manifests/."],
     ),
     "a list of names": ("submit", {"gpuctl_src": ["a", "b"], "gpuctl_allowed_namespaces": "team-a,team-b"}, []),
     "not a choice": (

@@ -31,7 +31,7 @@ TEXTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "nobody looked": (
         {"result": "Unknown", "exit_code": None, "finished_at": None},
-        f"{WHERE} is gone, and nobody has seen how it ended. {ALL}",
+        f"{WHERE} no longer exists, and its end was not observed. {ALL}",
     ),
     "with its log": (
         {"log": [f"line {number}" for number in range(12)]},

@@ -176,7 +176,7 @@ def test_a_job_of_somebody_else_is_only_changed_on_request(cluster: Cluster, cha
     before = live(cluster)
     with pytest.raises(PlansRejected) as refused:
         run(cluster, BEN, check, **change)
-    assert "it belongs to somebody else: AWX user anna (AWX job 17), since 20" in str(refused.value)
+    assert "it belongs to another user: AWX user anna (AWX job 17), since 20" in str(refused.value)
     assert "This task runs as AWX user ben." in str(refused.value)
     assert "takeover" in str(refused.value)
     assert live(cluster) == before
@@ -212,7 +212,7 @@ def test_an_annotation_that_somebody_has_spoilt_can_be_taken_over(cluster: Clust
     cluster.call(lambda: cluster.registry.modify("Deployment", "default", "web", spoil))
     assert not run(cluster, ANNA)["changed"]
     changed = web("registry.example.com/ml:v2")
-    with pytest.raises(PlansRejected, match="somebody that its annotation does not name"):
+    with pytest.raises(PlansRejected, match="a user that its annotation does not name"):
         run(cluster, ANNA, definition=changed)
     run(cluster, ANNA, definition=changed, takeover=True)
     assert recorded(cluster)["awx_user"] == "anna"

@@ -130,10 +130,10 @@ def test_every_refused_path_is_reported_with_its_place() -> None:
         + "---\n"
         + yaml.safe_dump({**job({"path": "/run"}), "job": {"name": "b"}})
     )
-    remedy = "Mount a directory with data or a claim, or ask an administrator to allow the path by a policy."
+    hint = "Mount a directory with data or a claim, or ask an administrator to allow the path by a policy."
     assert errors_of(text, HostPaths()) == [
-        f"definition, document 1, storage.workdirs[1].path: system path of the node: /proc/1/root. {remedy}",
-        f"definition, document 2, storage.workdirs[0].path: system path of the node: /run. {remedy}",
+        f"definition, document 1, storage.workdirs[1].path: system path of the node: /proc/1/root. {hint}",
+        f"definition, document 2, storage.workdirs[0].path: system path of the node: /run. {hint}",
     ]
 
 

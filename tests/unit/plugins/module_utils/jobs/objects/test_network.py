@@ -67,7 +67,7 @@ def test_rdma_is_forbidden_by_the_levels_of_pod_security(build_job: BuildJob) ->
     workload = two_nodes(build_job, RDMA).workload
     assert list(violations(workload, "privileged")) == []
     for level in ("baseline", "restricted"):
-        ((place, problem, _remedy),) = violations(workload, level)
+        ((place, problem, _hint),) = violations(workload, level)
         assert (place, problem) == ("resources.interconnect", "the capability IPC_LOCK, which RDMA needs")
 
 

@@ -29,6 +29,6 @@ def test_a_place_is_that_of_the_manifest(build_job: Any) -> None:
             "storage": {"workdirs": [{"path": "/in", "claim": "in"}, {"path": "/data"}]},
         }
     ).workload
-    places = [place for place, _problem, _remedy in violations(built, "restricted")]
+    places = [place for place, _problem, _hint in violations(built, "restricted")]
     assert places == ["storage.workdirs[1]", "environment.run_as", "environment.allow_sudo"]
     assert list(violations(built, "privileged")) == []

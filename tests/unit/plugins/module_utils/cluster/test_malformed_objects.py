@@ -339,7 +339,7 @@ def _wait(world: World) -> tuple[Object, list[str]]:
     targets = [WaitTarget(("ml", name), kind, title=name) for name, kind in kinds.items()]
     found = wait_for_jobs(task, READY, targets, timeout=0.0, keep_going=True, new_nodes=False)
     wait_for_jobs(task, DELETED, targets, timeout=0.0, keep_going=True, new_nodes=False)
-    task.warn_of_odd_objects()
+    task.warn_of_malformed_objects()
     rows = [{"name": job[1], "reason": error} for job, error in found.errors.items()]
     return {"results": rows}, warnings
 
@@ -350,7 +350,7 @@ def _inventory(world: World) -> tuple[Object, list[str]]:
     task = Task(options, {}, False, lambda text: None, lambda values: None, _client=client)
     nodes = select_nodes(task, slim_node)
     rows = [{"node_name": one.name, **host_variables(one)} for one in nodes]
-    return {"results": rows}, [odd.sentence for odd in client.odd_objects.values()]
+    return {"results": rows}, [odd.sentence for odd in client.malformed_objects.values()]
 
 
 def _info(world: World) -> tuple[Object, list[str]]:
@@ -489,8 +489,8 @@ def test_what_cannot_be_read_is_a_row_that_says_so():
     row = next(row for row in found["results"] if row["name"] == "train")
     assert row["status"] == "Unknown"
     assert row["reason"] == (
-        "Job train in namespace ml cannot be read: spec.template.spec.containers: a text instead of a list. Correct or "
-        "delete it. kubectl get job train --namespace ml --output yaml shows it."
+        "Job train in namespace ml cannot be read: spec.template.spec.containers: a string instead of a list. Correct "
+        "or delete it. kubectl get job train --namespace ml --output yaml shows it."
     )
     assert warnings == [row["reason"]]
     assert {row["name"] for row in found["results"]} == {"train", "big", "serve", "lab"}

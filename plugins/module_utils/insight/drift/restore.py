@@ -32,16 +32,16 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakeBackOptions(DriftOptions):
-    take_back: list[str] = option("list", elements="str", required=True)
+class RestoreOptions(DriftOptions):
+    restore: list[str] = option("list", elements="str", required=True)
 
 
-def run(task: Task[TakeBackOptions]) -> dict[str, Any]:
+def run(task: Task[RestoreOptions]) -> dict[str, Any]:
     """Restore all fields that can be restored. Raises TaskFailed with the result if one cannot."""
-    wanted = list(dict.fromkeys(task.options.take_back))
+    wanted = list(dict.fromkeys(task.options.restore))
     if unfit := [text for text in wanted if ":" not in text]:
         raise TaskFailed.before_any_write(
-            f"O(take_back): {text} names no field. Use what M(gpuctl_drift_info) lists, such as "
+            f"O(restore): {text} names no field. Use what M(gpuctl_drift_info) lists, such as "
             f"Deployment/team-a/chat:spec.replicas."
             for text in unfit
         )
@@ -50,7 +50,7 @@ def run(task: Task[TakeBackOptions]) -> dict[str, Any]:
     for each in wanted:
         if each not in rows:
             task.warn(f"{each} is as declared, or no field of an object of the directory. It stays as it is.")
-    errors = _take_back(task, drift, rows.keys())
+    errors = _restore(task, drift, rows.keys())
     results = [
         {**rows[each], "action": "unchanged" if error else "update", "error": error or None}
         for each in rows
@@ -67,7 +67,7 @@ def run(task: Task[TakeBackOptions]) -> dict[str, Any]:
     return {**result, "msg": f"{number_of(len(done), 'field')} restored"}
 
 
-MODULE = ModuleSpec(TakeBackOptions, run)
+MODULE = ModuleSpec(RestoreOptions, run)
 
 
 def _diff(row: Row) -> dict[str, str]:
@@ -77,7 +77,7 @@ def _diff(row: Row) -> dict[str, str]:
     return map_diff(row["id"], {row["field"]: text(row["live"])}, {row["field"]: text(row["declared"])})
 
 
-def _take_back(task: Task[TakeBackOptions], drift: Drift, rows: Set[str]) -> dict[str, str]:
+def _restore(task: Task[RestoreOptions], drift: Drift, rows: Set[str]) -> dict[str, str]:
     """The errors, by the id of the field."""
     errors: dict[str, str] = {}
     of_pools = _PoolFields.of(drift, rows)
@@ -187,7 +187,7 @@ def _among(step: Step, wanted: Collection[str]) -> Iterator[Change]:
     return (change for change in step.changes if field_id(step.live, change.path) in wanted)
 
 
-def _write_pool_fields(task: Task[TakeBackOptions], first: _PoolFields) -> None:
+def _write_pool_fields(task: Task[RestoreOptions], first: _PoolFields) -> None:
     client = task.client()
 
     def write(fields: _PoolFields, fence: Fence) -> None:
