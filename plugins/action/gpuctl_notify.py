@@ -50,25 +50,25 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         secrets = {form for name in NOTIFY_SECRETS if options[name] for form in forms_of(options[name])}
         notification = notification_of(options["event"], options["message"], options["title"])
         if not notification.text:
-            raise AnsibleActionFail(self._worded("Nothing to tell. Set O(message).", task_vars))
+            raise AnsibleActionFail(self._with_option_names("Nothing to tell. Set O(message).", task_vars))
         service = options["service"]
         if service == EMAIL and not (options["mail_to"] and options["mail_from"]):
             text = "O(mail_to) or O(mail_from) is missing. Set both for O(service=email)."
-            raise AnsibleActionFail(self._worded(text, task_vars))
+            raise AnsibleActionFail(self._with_option_names(text, task_vars))
         if service != EMAIL and not options["url"]:
             text = f"O(url) is missing. Set it, or the environment variable {NOTIFY_SECRETS['url']}."
-            raise AnsibleActionFail(self._worded(text, task_vars))
+            raise AnsibleActionFail(self._with_option_names(text, task_vars))
         is_plain = service == EMAIL and options["mail_security"] == "none" and not is_this_host(options["mail_host"])
         if is_plain and options["mail_password"]:
             text = "O(mail_password) would be sent without encryption. Set O(mail_security=starttls) or O(mail_security=tls)."
-            raise AnsibleActionFail(self._worded(text, task_vars))
+            raise AnsibleActionFail(self._with_option_names(text, task_vars))
         result: dict[str, Any] = {"changed": True, "service": service, "title": notification.title}
         if service != EMAIL and is_readable_underway(options["url"]):
             text = (
                 "O(url) begins with http://, so the message is not encrypted, nor is the URL, which is often a secret. "
                 "Use https://."
             )
-            result["warnings"] = [self._worded(text, task_vars)]
+            result["warnings"] = [self._with_option_names(text, task_vars)]
         if self._task.check_mode:
             return result
         try:
@@ -78,17 +78,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 refused = send_mail(mailbox, notification, options)
                 if refused:
                     text = f"the mail server took the mail, but not for {listed_answers(refused)}. Correct O(mail_to)."
-                    result |= {"refused": refused, "warnings": [redact(self._worded(text, task_vars), secrets)]}
+                    result |= {
+                        "refused": refused,
+                        "warnings": [redact(self._with_option_names(text, task_vars), secrets)],
+                    }
             else:
                 send_post(service, options["url"], options["secret"], notification, options)
         except NotSent as problem:
             hint = "Correct O(mail_to)." if isinstance(problem, RecipientsRefused) else _HINTS[service == EMAIL]
-            text = self._worded(
+            text = self._with_option_names(
                 f"{service} did not take the notification: {as_sentence(str(problem))} {hint}", task_vars
             )
             return {**result, "changed": False, "failed": True, "msg": redact(text, secrets)}
         return result
 
-    def _worded(self, text: str, variables: dict[str, Any] | None) -> str:
+    def _with_option_names(self, text: str, variables: dict[str, Any] | None) -> str:
         """The text with the names that the options have where the user sets them."""
         return worded(text, lambda: option_names("gpuctl_notify", role_of(self._task), variables or {}))

@@ -58,7 +58,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         message = str(given.get("msg") or "")
         output = options["output"] or None
         if output and (problem := unfit_report(given, output)):
-            return {"failed": True, "changed": False, "msg": self._worded(problem, task_vars)}
+            return {"failed": True, "changed": False, "msg": self._with_option_names(problem, task_vars)}
         if self._task.no_log:
             lines = []
         elif report := report_of(given):
@@ -82,31 +82,31 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if lines:
             print_lines(lines)
         if not failed:
-            return {"changed": self._written(given, output, task_vars) if output else False}
-        result = {"failed": True, "changed": False, "msg": _reasons(message, errors)}
+            return {"changed": self._write_report(given, output, task_vars) if output else False}
+        result = {"failed": True, "changed": False, "msg": _failure_message(message, errors)}
         if lines and rows:
             result["short_msg"] = f"{len(errors)} of {len(rows)} failed."
         return {**result, "all": True} if everything else result
 
-    def _written(self, result: dict[str, Any], output: str, variables: dict[str, Any] | None) -> bool:
+    def _write_report(self, result: dict[str, Any], output: str, variables: dict[str, Any] | None) -> bool:
         """Whether the file was another one before; in check mode, it stays that. Raises AnsibleActionFail."""
         try:
             written = write_report(result, output, check_mode=self._task.check_mode)
         except OSError as problem:
             cause = problem.strerror or problem
             text = f"O(output): cannot write {output}: {cause}. Name a file in a directory that exists."
-            raise AnsibleActionFail(self._worded(text, variables)) from None
+            raise AnsibleActionFail(self._with_option_names(text, variables)) from None
         done = "Unchanged" if not written else "Not written in check mode" if self._task.check_mode else "Written"
         if not self._task.no_log:
             print_lines(["", f"{done}: {output}"])
         return written
 
-    def _worded(self, text: str, variables: dict[str, Any] | None) -> str:
+    def _with_option_names(self, text: str, variables: dict[str, Any] | None) -> str:
         """The text with the names that the options have where the user sets them."""
         return worded(text, lambda: option_names("gpuctl_show", role_of(self._task), variables or {}))
 
 
-def _reasons(message: str, errors: Sequence[Mapping[str, Any]]) -> str:
+def _failure_message(message: str, errors: Sequence[Mapping[str, Any]]) -> str:
     """The message of the task with each error: all that AWX, ansible-runner and other callback plugins show of it."""
     texts = {str(row["error"]): place_of(row) for row in errors}
     if all(text in message for text in texts):

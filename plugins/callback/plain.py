@@ -65,9 +65,9 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         if not self._is_silent:
             super().v2_runner_on_ok(result)
             return
-        self._warn(result)
+        self._print_warnings(result)
         if self._run_is_verbose(result):  # of ansible.builtin.debug
-            self._tell(result)
+            self._print_messages(result)
 
     def v2_runner_item_on_ok(self, result: Any) -> None:
         if not self._is_silent:
@@ -86,8 +86,8 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
             super().v2_runner_on_failed(result, ignore_errors)
             return
         # A task over several items has reported each of them.
-        if "results" in _data(result) and result._task.loop:
-            self._warn(result)
+        if "results" in _result_data(result) and result._task.loop:
+            self._print_warnings(result)
         elif not self._fail(result):
             return
         if ignore_errors:
@@ -115,8 +115,8 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
 
     def _fail(self, result: Any) -> bool:
         """Print the warnings and the error. False: that was printed before, as several roles read the same manifests."""
-        self._warn(result)
-        found = _data(result)
+        self._print_warnings(result)
+        found = _result_data(result)
         message = found.get("msg") or found.get("censored") or self._dump_results(found)
         if message in self._errors:
             return False
@@ -129,9 +129,9 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         self._display.display("\n".join(lines), color=C.COLOR_ERROR)
         return True
 
-    def _tell(self, result: Any) -> None:
+    def _print_messages(self, result: Any) -> None:
         """Print a message, or each of a list."""
-        message = _data(result).get("msg")
+        message = _result_data(result).get("msg")
         texts = message if isinstance(message, list) else [message]
         if all(isinstance(text, str) for text in texts):
             for text in texts:
@@ -139,10 +139,14 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         else:
             super().v2_runner_on_ok(result)
 
-    def _warn(self, result: Any) -> None:
+    def _print_warnings(self, result: Any) -> None:
         """Print the warnings of a result that are new, broken between words: since ansible-core 2.19, Ansible leaves
         that to the terminal."""
-        texts = [_text(warning) for warning in _data(result).get("warnings") or ()] if C.ACTION_WARNINGS else []
+        texts = (
+            [_warning_text(warning) for warning in _result_data(result).get("warnings") or ()]
+            if C.ACTION_WARNINGS
+            else []
+        )
         for text in texts:
             if text not in self._warnings:
                 self._warnings.add(text)
@@ -155,12 +159,12 @@ def _is_ours(play: Any) -> bool:
     return bool(path) and Path(path.rpartition(":")[0]).resolve().is_relative_to(_PLAYBOOKS)
 
 
-def _data(result: Any) -> dict[str, Any]:
+def _result_data(result: Any) -> dict[str, Any]:
     """The result's data; an attribute became public in ansible-core 2.19."""
     data: dict[str, Any] = result.result if hasattr(result, "result") else result._result
     return data
 
 
-def _text(warning: Any) -> str:
+def _warning_text(warning: Any) -> str:
     """A warning is text, and an object with its text since ansible-core 2.19."""
     return warning if isinstance(warning, str) else str(getattr(warning, "event", warning))

@@ -57,14 +57,14 @@ def bounded_yaml(text: Any) -> Any:
         raise AnsibleFilterError(f"YAML {errors[0]}")
     if len(documents) > 1:
         raise AnsibleFilterError(f"YAML text: one document expected, got {len(documents)}. Remove the separators.")
-    return _data(documents[0][1]) if documents else None
+    return _plain_data(documents[0][1]) if documents else None
 
 
-def _data(node: Node) -> Any:
+def _plain_data(node: Node) -> Any:
     if isinstance(node, MapNode):
-        return {key.text: _data(value) for key, value in node.entries}
+        return {key.text: _plain_data(value) for key, value in node.entries}
     if isinstance(node, ListNode):
-        return [_data(item) for item in node.items]
+        return [_plain_data(item) for item in node.items]
     return None if node.is_null else node.text
 
 

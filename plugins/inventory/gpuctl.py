@@ -145,7 +145,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         super().parse(inventory, loader, path, cache)
         self._refuse_unknown_keys(path, self._read_config_data(path))
         for name, variables in self._hosts(path, cache).items():
-            self._add(name, as_unsafe(variables))
+            self._add_host(name, as_unsafe(variables))
 
     def _refuse_unknown_keys(self, path: str, config: Mapping[str, Any]) -> None:
         """Ansible ignores them, and a misspelt filter would filter nothing."""
@@ -164,14 +164,14 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             name: self.templar.template(value) if isinstance(value, str) else value for name, value in params.items()
         }
         if not self.get_option("cache"):
-            return self._read(path, params)
-        key = self.get_cache_key(path) + _digest(params)
+            return self._read_hosts(path, params)
+        key = self.get_cache_key(path) + _cache_digest(params)
         if not may_use_cache or key not in self.cache:
-            self.cache[key] = self._read(path, params)
+            self.cache[key] = self._read_hosts(path, params)
         found: dict[str, dict[str, Any]] = self.cache[key]
         return found
 
-    def _read(self, path: str, params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    def _read_hosts(self, path: str, params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         options = NodeInfoOptions(**{name: params[name] for name in FILTERS})
         secrets: set[str] = set()
         task = Task(options, params, False, self.display.warning, secrets.update)
@@ -189,7 +189,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
                 task.warn(f"{path}: {each}")
         return {node.name: printable_data(host_variables(node)) for node in chosen if can_be_host(node)}
 
-    def _add(self, name: str, variables: Mapping[str, Any]) -> None:
+    def _add_host(self, name: str, variables: Mapping[str, Any]) -> None:
         self.inventory.add_host(name)
         for variable, value in variables.items():
             self.inventory.set_variable(name, variable, value)
@@ -233,7 +233,7 @@ def host_variables(node: Node) -> dict[str, Any]:
     return {**address, **{f"gpuctl_{name}": value for name, value in variables.items()}}
 
 
-def _digest(params: Mapping[str, Any]) -> str:
+def _cache_digest(params: Mapping[str, Any]) -> str:
     """Part of the cache key, so that the answer of one cluster or filter is never used for another."""
     source = {
         "content": _CACHED,

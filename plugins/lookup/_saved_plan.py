@@ -48,18 +48,18 @@ class LookupModule(LookupBase):  # type: ignore[misc]
     def run(
         self, terms: Sequence[Any], variables: Mapping[str, Any] | None = None, **kwargs: Any
     ) -> list[dict[str, Any]]:
-        return [_options(term) for term in terms]
+        return [_given_options(term) for term in terms]
 
 
-def _options(term: Any) -> dict[str, Any]:
-    given = term if isinstance(term, Mapping) else _read(str(term)) if term else {}
+def _given_options(term: Any) -> dict[str, Any]:
+    given = term if isinstance(term, Mapping) else _read_plan(str(term)) if term else {}
     saved = given.get("plan", given) if isinstance(given, Mapping) else {}
     options = saved.get("options") if isinstance(saved, Mapping) else None
     found = options if isinstance(options, Mapping) else {}
     return {str(name): value for name, value in found.items() if value is not None}
 
 
-def _read(path: str) -> Any:
+def _read_plan(path: str) -> Any:
     try:
         return json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -36,14 +36,14 @@ def duration(name: str, text: str) -> float:
 
 def moment(name: str, text: str, now: float) -> float:
     """The time of ``-2h``, ``now``, a date in UTC or an RFC 3339 time, in seconds since 1970. Raises InvalidTime."""
-    found = _moment(text.strip(), now)
+    found = _parse_moment(text.strip(), now)
     # What is before 1970 was not meant, and may be before the year 1.
     if found is None or found <= 0:
         raise InvalidTime(f"O({name}): not a time: {text}. Use 2026-08-01, 2026-08-01T12:00:00Z or -2h.")
     return found
 
 
-def _moment(text: str, now: float) -> float | None:
+def _parse_moment(text: str, now: float) -> float | None:
     if text == "now":
         return now
     if text.startswith("-"):

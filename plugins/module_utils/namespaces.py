@@ -117,11 +117,11 @@ def allowed_namespaces(task: Task[Any]) -> Sequence[str] | None:
     """
     given, inherited = task.options.allowed_namespaces, task.environ.get(ALLOWED_NAMESPACES, "")
     # What names no namespace is a mistake: it must not mean all of them.
-    if given is not None and not _names(given):
+    if given is not None and not _given_names(given):
         raise TaskFailed("O(allowed_namespaces): empty. Name at least one namespace, or leave it out.")
-    if inherited and not _names(inherited.split(",")):
+    if inherited and not _given_names(inherited.split(",")):
         raise TaskFailed(f"{ALLOWED_NAMESPACES}: names no namespace: {inherited!r}. Name at least one, or unset it.")
-    bounds = [names for names in (_names(given or ()), _names(inherited.split(","))) if names]
+    bounds = [names for names in (_given_names(given or ()), _given_names(inherited.split(","))) if names]
     if not bounds:
         return None
     common = [name for name in bounds[0] if all(name in names for names in bounds)]
@@ -167,5 +167,5 @@ def listed_namespaces(task: Task[Any], requested: Sequence[str] | None) -> list[
     return None if allowed is None else list(allowed)
 
 
-def _names(given: Iterable[str]) -> list[str]:
+def _given_names(given: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name for each in given if (name := each.strip())))

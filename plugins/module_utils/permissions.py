@@ -167,7 +167,7 @@ class MissingPermission:
         level, _role = found
         return (
             f"Missing permission: {self}. The level {level} of gpuctl_rbac has it. An administrator grants it with: "
-            f"{self._command(level)}"
+            f"{self._grant_command(level)}"
         )
 
     def _grants(self) -> Iterator[tuple[str, str]]:
@@ -178,7 +178,7 @@ class MissingPermission:
                 if any(self.verb in verbs.split() and self.resource in named.split() for verbs, named in rows):
                     yield level, role
 
-    def _command(self, level: str) -> str:
+    def _grant_command(self, level: str) -> str:
         account = _ACCOUNT.fullmatch(self.user)
         place = self.namespace or ("ITS_NAMESPACES" if level == SUBMIT else None)
         limit = f" namespaces={place}" if place and level != ADMINISTER else ""

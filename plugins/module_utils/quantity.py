@@ -50,22 +50,22 @@ class Quantity:
 
 def parse(text: str | int | float) -> Quantity:
     """Parse a quantity as the API server does: `2`, `0.5`, `500m`, `32Gi`, `1e3`. Raises QuantityError."""
-    return _parse(str(text).strip())
+    return _parse_text(str(text).strip())
 
 
 @lru_cache(maxsize=1024)  # Jobs and pods request the same few amounts.
-def _parse(text: str) -> Quantity:
+def _parse_text(text: str) -> Quantity:
     match = _SYNTAX.fullmatch(text)
     if match is None:
         raise QuantityError(f"{text!r} is not a quantity")
     whole = (match["whole"] or "").lstrip("0") or "0"
     fraction, suffix = match["fraction"], match["suffix"]
-    base, exponent, form = _scale(suffix)
+    base, exponent, form = _suffix_scale(suffix)
     if abs(exponent) > _MAX_EXPONENT or len(whole) + len(fraction) > _MAX_DIGITS:
         raise QuantityError(f"{text!r} is out of range")
     exact = Fraction(int(whole + fraction), 10 ** len(fraction)) * Fraction(base) ** exponent
     sign = -1 if match["sign"] == "-" else 1
-    value = sign * _bounded(exact, form)
+    value = sign * _bounded_value(exact, form)
     canonical = text if _is_canonical(whole, fraction, exponent, form) else _canonical(value, form)
     return Quantity(value, canonical)
 
@@ -92,7 +92,7 @@ def uniform(text: str | int | float, *, of_bytes: bool = False) -> str:
     return _canonical(value, "binary" if of_bytes and value % 1024 == 0 else "decimal")
 
 
-def _scale(suffix: str) -> tuple[int, int, Format]:
+def _suffix_scale(suffix: str) -> tuple[int, int, Format]:
     if suffix in _BINARY:
         return 1024, _BINARY[suffix], "binary"
     if suffix in _DECIMAL:
@@ -100,7 +100,7 @@ def _scale(suffix: str) -> tuple[int, int, Format]:
     return 10, int(suffix[1:]), "exponent"
 
 
-def _bounded(value: Fraction, form: Format) -> Fraction:
+def _bounded_value(value: Fraction, form: Format) -> Fraction:
     """quantity.go ParseQuantity: round up to nanos, limit binary quantities to 2**63-1."""
     if (value * 10**9).denominator != 1:
         value = Fraction(math.ceil(value * 10**9), 10**9)

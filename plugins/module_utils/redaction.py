@@ -292,11 +292,13 @@ def live_secret_values(obj: Mapping[str, Any]) -> set[str]:
     """The secrets in the containers of a workload, or of what a ControllerRevision keeps of one."""
     marked = marked_variables(obj)
     found: set[str] = set()
-    for container in _containers(obj):
-        variables = [(each["name"], each.get("value")) for each in _items(container, "env")]
-        found |= secrets_among(variables, [*_texts(container, "command"), *_texts(container, "args")], marked)
+    for container in _workload_containers(obj):
+        variables = [(each["name"], each.get("value")) for each in _block_items(container, "env")]
+        found |= secrets_among(
+            variables, [*_block_texts(container, "command"), *_block_texts(container, "args")], marked
+        )
     kept = obj.get("data") if obj.get("kind") == "ControllerRevision" else None
-    return found.union(*map(live_secret_values, _items(kept or {}, "objects")))
+    return found.union(*map(live_secret_values, _block_items(kept or {}, "objects")))
 
 
 def marked_variables(workload: Mapping[str, Any]) -> frozenset[str]:
@@ -342,15 +344,15 @@ def _masked_container(container: Mapping[str, Any], marked: Collection[str]) -> 
             for each in container["env"]
         ]
     # One command line of both: the last item of the command may be a flag, and the first of args its value.
-    command, args = _texts(container, "command"), _texts(container, "args")
+    command, args = _block_texts(container, "command"), _block_texts(container, "args")
     line = redact_arguments([*command, *args])
     masked |= {"command": line[: len(command)]} if command else {}
     return masked | ({"args": line[len(command) :]} if args else {})
 
 
-def _containers(workload: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _workload_containers(workload: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     pod = _pod_spec(workload)
-    return (container for part in _CONTAINERS for container in _items(pod, part))
+    return (container for part in _CONTAINERS for container in _block_items(pod, part))
 
 
 def _pod_spec(workload: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -358,9 +360,9 @@ def _pod_spec(workload: Mapping[str, Any]) -> Mapping[str, Any]:
     return template.get("spec") or {}
 
 
-def _items(data: Mapping[str, Any], part: str) -> list[Mapping[str, Any]]:
+def _block_items(data: Mapping[str, Any], part: str) -> list[Mapping[str, Any]]:
     return data.get(part) or []
 
 
-def _texts(container: Mapping[str, Any], part: str) -> list[str]:
+def _block_texts(container: Mapping[str, Any], part: str) -> list[str]:
     return container.get(part) or []

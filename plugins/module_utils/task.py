@@ -170,13 +170,13 @@ def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     The caller removes masked values from it.
     """
     task.mask(connection_secrets(task.params, task.environ))
-    result: dict[str, Any] = printable_data(worded_result(_result(task, spec), task.names))
+    result: dict[str, Any] = printable_data(worded_result(_run_module(task, spec), task.names))
     return {**result, "report": spec.report} if spec.report and "results" in result else result
 
 
-def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
+def _run_module(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     if unusable := next(_unusable_options(task.params), None):
-        return _failure(unusable)
+        return _failed_result(unusable)
     try:
         with _infrequent_gc():
             try:
@@ -186,21 +186,23 @@ def _result(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
             finally:
                 task.warn_of_malformed_objects()
     except MissingLibrary as problem:
-        return _failure(missing_library(problem.name), exception=problem.traceback)
+        return _failed_result(missing_library(problem.name), exception=problem.traceback)
     except ImportError as problem:  # of the kubernetes library or urllib3, which are only imported to connect
-        return _failure(missing_library(str(problem.name)), exception=traceback.format_exc())
+        return _failed_result(missing_library(str(problem.name)), exception=traceback.format_exc())
     except TaskFailed as problem:
-        return _failure(str(problem), **problem.result)
+        return _failed_result(str(problem), **problem.result)
     except ManifestErrors as problem:
         task.definition_secrets |= problem.secrets
-        return _failure(str(problem))
+        return _failed_result(str(problem))
     except KubeError as problem:
         unchanged = problem.asks_to_wait and not task.client().has_written
-        return _failure(f"{as_sentence(problem)} Nothing was changed." if unchanged else str(problem))
+        return _failed_result(f"{as_sentence(problem)} Nothing was changed." if unchanged else str(problem))
     except Exception as problem:  # A result, not a traceback on stderr: its text may quote a secret.
-        return _failure(
-            _shown(f"This is a bug in runwhere.gpuctl; please report it: {type(problem).__name__}: {problem}", task),
-            exception=_shown(traceback.format_exc(), task),
+        return _failed_result(
+            _shown_error(
+                f"This is a bug in runwhere.gpuctl; please report it: {type(problem).__name__}: {problem}", task
+            ),
+            exception=_shown_error(traceback.format_exc(), task),
         )
     except BaseException:  # Ansible's timeout of the task, or an interrupt
         task.abort()
@@ -234,7 +236,7 @@ def _unusable_text(text: str) -> str | None:
     return "NUL character in the text" if "\0" in text else half_of_a_character(text)
 
 
-def _shown(text: str, task: Task[Any]) -> str:
+def _shown_error(text: str, task: Task[Any]) -> str:
     """A string of unknown origin without what is, or looks like, a secret."""
     return mask_forms(str(redact(text, task.definition_secrets)))
 
@@ -253,5 +255,5 @@ def _infrequent_gc() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _failure(message: str, **result: Any) -> dict[str, Any]:
+def _failed_result(message: str, **result: Any) -> dict[str, Any]:
     return {**result, "msg": message, "failed": True}

@@ -35,7 +35,7 @@ def worded(text: str, names: Callable[[], Names] = dict) -> str:
     """The text with the names; they are only asked for if the text has a mark."""
 
     def name(mark: re.Match[str]) -> str:
-        found = _name(mark[1], mark[2], names())
+        found = _option_name(mark[1], mark[2], names())
         # A phrase begins a sentence with a capital; a name is written as it is everywhere.
         begins = found.startswith("the ") and text[: mark.start()].endswith((". ", "? ", ".\n"))
         return f"T{found[1:]}" if begins else found
@@ -51,7 +51,7 @@ def _call(module: str, options: list[str], names: Names) -> str:
     return f"{names.get(module, module)} ({', '.join(settings)})"
 
 
-def _name(name: str, value: str | None, names: Names) -> str:
+def _option_name(name: str, value: str | None, names: Names) -> str:
     if value is None:
         return " or ".join(dict.fromkeys(names.get(each, each) for each in name.split(",")))
     return names.get(f"{name}={value}") or names.get(f"{name}=", f"{name}={{}}").replace("{}", value)

@@ -39,7 +39,7 @@ def history_report(result: Mapping[str, Any]) -> Report:
     """The runs, the newest first, and what those that failed said last."""
     rows, total = result["results"], result["total"]
     head = str(result.get("msg") or f"{number_of(total, 'run')}:") if rows else "No runs."
-    table = Table(_COLUMNS, [_cells(row) for row in rows], "The newest first", noun="run", count=total)
+    table = Table(_COLUMNS, [_run_cells(row) for row in rows], "The newest first", noun="run", count=total)
     logs = [(f"The last lines of {row['namespace']}/{row['name']}:", row["log"]) for row in rows if row["log"]]
     own = own_namespace_texts(result.get("namespace"))
     counted = f"{len(rows)} of {number_of(total, 'run')}" if len(rows) < total else number_of(total, "run")
@@ -73,7 +73,7 @@ def history_csv(result: Mapping[str, Any]) -> str:
     return csv_text(names, [[row[name] for name in names] for row in result["results"]])
 
 
-def _cells(row: Row) -> dict[str, Any]:
+def _run_cells(row: Row) -> dict[str, Any]:
     hours, parts = row["gpu_hours"], row["partition_hours"]
     shown = None if hours is None else f"{'' if row['gpu_hours_exact'] else '≥ '}{hours + (parts or 0):,.1f}"
     return {

@@ -73,7 +73,7 @@ def html_page(report: Report) -> str:
     return str(_PAGE.format(title=report.title, style=style, hatch=_HATCH, lead=lead, main=main, footer=report.footer))
 
 
-def _each(template: str, values: Iterable[Any], between: str = "") -> Markup:
+def _each_value(template: str, values: Iterable[Any], between: str = "") -> Markup:
     """The values, each in the template. A tuple fills several places."""
     filled = Markup(template)
     return Markup(between).join(
@@ -90,48 +90,52 @@ def _section(section: Section) -> Markup:
 def block_html(block: Block) -> Markup:
     match block:
         case Text():
-            return _text(block.text, block.level)
+            return _paragraph(block.text, block.level)
         case Notes():
-            return _notes(block.texts, block.level)
+            return _notes_html(block.texts, block.level)
         case Reasons():
-            return _notes(shared_reasons(block.rows), "")
+            return _notes_html(shared_reasons(block.rows), "")
         case Names():
-            return Markup("<p>{}:</p>\n{}").format(block.text, _notes(block.names, "")) if block.names else Markup("")
+            return (
+                Markup("<p>{}:</p>\n{}").format(block.text, _notes_html(block.names, "")) if block.names else Markup("")
+            )
         case Groups():
-            return _each("<h3>{}</h3>\n<ul>{}</ul>", ((title, _items(items)) for title, items in block.groups))
+            return _each_value(
+                "<h3>{}</h3>\n<ul>{}</ul>", ((title, _items_html(items)) for title, items in block.groups)
+            )
         case Table():
-            return _table(block) if block.rows else Markup("")
+            return _table_html(block) if block.rows else Markup("")
         case Facts():
             rows = ((name, _cell(key, value)) for key, name, value in block.facts)
-            return _list("facts", _each("<div><dt>{}</dt><dd>{}</dd></div>", rows))
+            return _list_html("facts", _each_value("<div><dt>{}</dt><dd>{}</dd></div>", rows))
         case Figures():
             figures = ((name, value, _remark(remark)) for name, value, remark in block.figures)
-            return _list("tiles", _each("<div><dt>{}</dt><dd>{}</dd>{}</div>", figures))
+            return _list_html("tiles", _each_value("<div><dt>{}</dt><dd>{}</dd>{}</div>", figures))
         case Bars():
-            return _bars(block)
+            return _bars_html(block)
         case Curves():
-            return _each("{}", (_curve(curve, block) for curve in block.curves), "\n")
+            return _each_value("{}", (_curve_html(curve, block) for curve in block.curves), "\n")
         case Logs():
             code = Markup('<pre tabindex="0"><code>{}</code></pre>')
             return Markup("\n").join(_details(title, code.format("\n".join(lines))) for title, lines in block.logs)
 
 
-def _text(text: str, level: str = "") -> Markup:
+def _paragraph(text: str, level: str = "") -> Markup:
     return Markup('<p class="note {}">{}</p>').format(level, text) if level else Markup("<p>{}</p>").format(text)
 
 
-def _notes(texts: Sequence[str], level: str) -> Markup:
+def _notes_html(texts: Sequence[str], level: str) -> Markup:
     if level:
-        return _each("{}", (_text(text, level) for text in texts), "\n")
-    return Markup("<ul>{}</ul>").format(_each("<li>{}</li>", texts)) if texts else Markup("")
+        return _each_value("{}", (_paragraph(text, level) for text in texts), "\n")
+    return Markup("<ul>{}</ul>").format(_each_value("<li>{}</li>", texts)) if texts else Markup("")
 
 
-def _items(items: Iterable[tuple[str, str]]) -> Markup:
+def _items_html(items: Iterable[tuple[str, str]]) -> Markup:
     remarks = ((text, Markup("<small>{}</small>").format(remark) if remark else "") for text, remark in items)
-    return _each("<li>{}{}</li>", remarks)
+    return _each_value("<li>{}{}</li>", remarks)
 
 
-def _list(name: str, rows: Markup) -> Markup:
+def _list_html(name: str, rows: Markup) -> Markup:
     return Markup('<dl class="{}">{}</dl>').format(name, rows)
 
 
@@ -143,15 +147,19 @@ def _details(summary: str, block: Markup) -> Markup:
     return Markup("<details><summary>{}</summary>\n{}\n</details>").format(summary, block)
 
 
-def _table(table: Table) -> Markup:
+def _table_html(table: Table) -> Markup:
     """A table whose rows have names; on a narrow screen it scrolls, and the names stay."""
     values = {column.key: [row.get(column.key) for row in table.rows] for column in table.columns}
     columns = [column for column in table.columns if column.on != "screen" and column.is_shown(values[column.key])]
     right = {column.key for column in columns if column.is_right(values[column.key])}
-    head = _each('<th scope="col"{}>{}</th>', ((_number(column.key in right), column.title) for column in columns))
-    rows = [_row(table, columns, right, row) for row in table.rows]
+    head = _each_value(
+        '<th scope="col"{}>{}</th>', ((_number_class(column.key in right), column.title) for column in columns)
+    )
+    rows = [_row_html(table, columns, right, row) for row in table.rows]
     foot = (
-        "" if table.totals is None else Markup("\n<tfoot>{}</tfoot>").format(_row(table, columns, right, table.totals))
+        ""
+        if table.totals is None
+        else Markup("\n<tfoot>{}</tfoot>").format(_row_html(table, columns, right, table.totals))
     )
     return Markup(
         '<div class="table" role="region" aria-label="{caption}" tabindex="0"><table>\n'
@@ -159,16 +167,21 @@ def _table(table: Table) -> Markup:
     ).format(caption=table.caption, head=head, body=Markup("\n").join(rows), foot=foot)
 
 
-def _row(table: Table, columns: Sequence[Column], right: set[str], row: Row) -> Markup:
+def _row_html(table: Table, columns: Sequence[Column], right: set[str], row: Row) -> Markup:
     named = table.head or columns[0].key
     cells = (
-        ("th" if key == named else "td", Markup(' scope="row"') if key == named else "", _number(key in right), cell)
+        (
+            "th" if key == named else "td",
+            Markup(' scope="row"') if key == named else "",
+            _number_class(key in right),
+            cell,
+        )
         for key, cell in ((column.key, _cell(column.key, row.get(column.key))) for column in columns)
     )
-    return Markup("<tr>{}</tr>").format(_each("<{0}{1}{2}>{3}</{0}>", cells))
+    return Markup("<tr>{}</tr>").format(_each_value("<{0}{1}{2}>{3}</{0}>", cells))
 
 
-def _number(is_one: bool) -> Markup:
+def _number_class(is_one: bool) -> Markup:
     return Markup(' class="number"' if is_one else "")
 
 
@@ -177,20 +190,20 @@ def _cell(key: str, value: Any) -> Markup | str:
     if value in (None, ""):
         return ""
     if isinstance(value, Details):
-        return _details(value.summary, _notes(value.texts, ""))
+        return _details(value.summary, _notes_html(value.texts, ""))
     if key in STATUS_KEYS:
         return Markup('<span class="badge {}">{}</span>').format(LEVELS.get(str(value), "neutral"), value)
     return cell_text(value)
 
 
-def _bars(block: Bars) -> Markup:
+def _bars_html(block: Bars) -> Markup:
     """Horizontal bars to one scale."""
     longest = max((sum(value for _name, value in each.segments) for each in block.bars), default=0.0) or 1.0
     classes = {
         name: "unknown" if name == "not known" else f"series{number % _SERIES}"
         for number, name in enumerate(block.legend)
     }
-    keys = _each(
+    keys = _each_value(
         '<li><svg class="swatch" aria-hidden="true" viewBox="0 0 10 10"><rect class="{}" width="10" height="10"/></svg>'
         "{}</li>",
         ((classes[name], name) for name in block.legend),
@@ -199,11 +212,14 @@ def _bars(block: Bars) -> Markup:
         '<figure class="bars"><figcaption>{} <small>{}</small></figcaption>\n'
         '<ul class="legend">{}</ul>\n<div>\n{}\n</div></figure>'
     ).format(
-        block.caption, block.unit, keys, Markup("\n").join(_bar(each, classes, longest, block) for each in block.bars)
+        block.caption,
+        block.unit,
+        keys,
+        Markup("\n").join(_bar_html(each, classes, longest, block) for each in block.bars),
     )
 
 
-def _bar(row: Bar, classes: Mapping[str, str], longest: float, block: Bars) -> Markup:
+def _bar_html(row: Bar, classes: Mapping[str, str], longest: float, block: Bars) -> Markup:
     parts, start = [], 0.0
     for name, value in row.segments:
         width = 100 * max(value, 0.0) / longest
@@ -216,12 +232,12 @@ def _bar(row: Bar, classes: Mapping[str, str], longest: float, block: Bars) -> M
     ).format(
         row.label,
         f"{row.label}: {said} {block.unit}",
-        _each('<rect class="{}" x="{}" y="0" width="{}" height="10"/>', parts),
+        _each_value('<rect class="{}" x="{}" y="0" width="{}" height="10"/>', parts),
         row.text,
     )
 
 
-def _curve(curve: Curve, block: Curves) -> Markup:
+def _curve_html(curve: Curve, block: Curves) -> Markup:
     """A curve with its scale, over the width of the page, and what it shows in words."""
     values = [float(value) for value in curve.values if value is not None]
     top = (curve.high if curve.high is not None else max(values, default=0.0)) or 1.0
@@ -236,13 +252,13 @@ def _curve(curve: Curve, block: Curves) -> Markup:
         top=short_number(top),
         unit=curve.unit,
         said=f"{curve.average} on average, {curve.peak} at most, {curve.last} at the end",
-        line=_line(curve.values, top),
+        line=_line_paths(curve.values, top),
         start=block.start,
         end=block.end,
     )
 
 
-def _line(values: Sequence[Value], top: float) -> Markup:
+def _line_paths(values: Sequence[Value], top: float) -> Markup:
     """The line and the area below it, in pieces between the gaps. A value alone becomes a short line."""
     step = 1000 / max(len(values) - 1, 1)
     lines: list[list[str]] = [[]]

@@ -40,11 +40,14 @@ def idle_report(result: Mapping[str, Any]) -> Report:
         short += " Add -e gpuctl_all=true to list all."
     return Report(
         "Idle jobs",
-        [Section("", [_jobs(idle), Text(short)], on="short"), Section("", [_jobs(rows), Text(summary)], on="full")],
+        [
+            Section("", [_jobs_table(idle), Text(short)], on="short"),
+            Section("", [_jobs_table(rows), Text(summary)], on="full"),
+        ],
     )
 
 
-def _jobs(rows: Sequence[Row]) -> Table:
+def _jobs_table(rows: Sequence[Row]) -> Table:
     cells = [
         {
             **row,

@@ -98,19 +98,21 @@ def _curve_blocks(curves: Row) -> Iterator[Block]:
         yield Text(f"No metrics: {curves.get('msg') or 'not asked for'}", "warning")
         return
     start, end = _minute(curves["start"]), _minute(curves["end"])
-    yield Text(f"{start} to {end}, {_coverage(curves)}:")
-    yield Curves([_curve(curves, summary) for summary in curves["summary"]], start, end)
+    yield Text(f"{start} to {end}, {_coverage_text(curves)}:")
+    yield Curves([_known_curve(curves, summary) for summary in curves["summary"]], start, end)
 
 
-def _curve(curves: Row, summary: Row) -> Curve:
+def _known_curve(curves: Row, summary: Row) -> Curve:
     """What is known of a curve of the whole job, with a value for each step."""
     start, end = (read_time(curves[name]).timestamp() for name in ("start", "end"))
     first = end - int((end - start) / curves["step"] + 1e-9) * curves["step"]
     points = on_grid(_points(curves["series"], summary), first, end, curves["step"])
-    factor, unit = _scale(summary["peak"], summary["unit"] or "")
+    factor, unit = _unit_scale(summary["peak"], summary["unit"] or "")
     average, peak, last = (shown_value(summary[key], summary["unit"]) for key in ("average", "peak", "at_end"))
     values = [None if value is None else value / factor for value in points]
-    return Curve(_title(summary), values, unit, 100.0 if summary["unit"] == "ratio" else None, average, peak, last)
+    return Curve(
+        _curve_title(summary), values, unit, 100.0 if summary["unit"] == "ratio" else None, average, peak, last
+    )
 
 
 def _merged_events(events: Iterable[Row]) -> list[Row]:
@@ -153,7 +155,7 @@ def autoscaler_text(row: Row) -> str:
 
 def shown_value(value: float, unit: str | None) -> str:
     """A value with its unit: ``62 %``, ``71.3 GiB``, ``1.2 kW``."""
-    factor, shown = _scale(value, unit or "")
+    factor, shown = _unit_scale(value, unit or "")
     return f"{short_number(value / factor)} {shown}".rstrip()
 
 
@@ -167,7 +169,7 @@ _SCALES: Mapping[str, tuple[tuple[float, str], ...]] = {
 }
 
 
-def _scale(value: float, unit: str) -> tuple[float, str]:
+def _unit_scale(value: float, unit: str) -> tuple[float, str]:
     steps = _SCALES.get(unit, ((1, unit),))
     return next(((factor, name) for factor, name in steps if abs(value) >= factor), steps[-1])
 
@@ -180,13 +182,13 @@ def _points(series: Iterable[Row], summary: Row) -> list[tuple[float, float]]:
     return []
 
 
-def _title(summary: Row) -> str:
+def _curve_title(summary: Row) -> str:
     labels = [value for _name, value in sorted(summary["labels"].items())]
     words = {"receive": "received", "transmit": "sent"}
     return " ".join([_TITLES[summary["metric"]], *(words.get(label, label) for label in labels)])
 
 
-def _coverage(curves: Row) -> str:
+def _coverage_text(curves: Row) -> str:
     known = curves.get("coverage")
     return "how much of it is known is not known" if known is None else f"{known * 100:.3g} % of it is known"
 

@@ -90,7 +90,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         hide_origin(self._task)
         variables = task_vars or {}
         os.environ.update(absolute_paths(os.environ))  # A worker is a process of its own.
-        environment = self._environment()
+        environment = self._task_environment()
         context = ExecutionContext(
             transport=self._connection.transport,
             becomes=self._connection.become is not None,
@@ -115,9 +115,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             self._passed_on = without_prometheus_credentials(without_credentials(left))
             if names := self._names():
                 self._passed_on = {**self._passed_on, WORDING: json.dumps(names)}
-            with _environment(inherited):
+            with _task_environment(inherited):
                 result |= self._execute_module(
-                    module_args=self._options(environment), task_vars=task_vars, wrap_async=wrap_async
+                    module_args=self._task_options(environment), task_vars=task_vars, wrap_async=wrap_async
                 )
             if context.transport == "local" and result.get("failed") and isinstance(result.get("msg"), str):
                 result["msg"] = with_requirements_file(result["msg"])
@@ -132,13 +132,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             variables = variables.get("ansible_delegated_vars", {}).get(host, {})
         return str(self._templar.template(C.config.get_config_value("INTERPRETER_PYTHON", variables=variables)))
 
-    def _environment(self) -> dict[str, str]:
+    def _task_environment(self) -> dict[str, str]:
         """The keyword ``environment`` of task, block and play."""
         environment: dict[str, Any] = {}
         self._compute_environment_string(environment)
         return {name: str(value) for name, value in environment.items()}
 
-    def _options(self, environment: Mapping[str, str]) -> dict[str, Any]:
+    def _task_options(self, environment: Mapping[str, str]) -> dict[str, Any]:
         """The task's options, and the credentials of ``environment``: options are on no command line."""
         options: dict[str, Any] = self._task.args
         found = {**options, **environment_credentials(environment, options)}
@@ -157,7 +157,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _run_in_process(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
         """What AnsibleModule does with a task: validate, run, report without secrets."""
         spec = module_spec(self._task.action.rpartition(".")[2])
-        options = validate_options(spec.arguments(), plain_options(self._options(environment)), self._task.action)
+        options = validate_options(spec.arguments(), plain_options(self._task_options(environment)), self._task.action)
         secrets, warnings = options.secrets, options.warnings
 
         screen = TaskScreen(f"{variables.get('inventory_hostname')}: {self._task.get_name()}")
@@ -190,7 +190,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             result["warnings"] = list(dict.fromkeys(warnings))
         if options.deprecations:
             result["deprecations"] = options.deprecations
-        return _masked(result, secrets)
+        return _masked_result(result, secrets)
 
 
 def structure_problem(spec: Mapping[str, Any], options: Mapping[str, Any]) -> str | None:
@@ -225,7 +225,7 @@ def absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _masked(result: dict[str, Any], secrets: set[str]) -> dict[str, Any]:
+def _masked_result(result: dict[str, Any], secrets: set[str]) -> dict[str, Any]:
     """The result without secrets, and as plain as a module's after its round trip through JSON."""
     text = json.dumps(result)
     if any(json.dumps(secret)[1:-1] in text for secret in secrets):  # Searching all values one by one takes long.
@@ -237,7 +237,7 @@ def _masked(result: dict[str, Any], secrets: set[str]) -> dict[str, Any]:
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+def _task_environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Let a module inherit variables from the worker, which runs one task at a time."""
     former = dict(os.environ)
     os.environ.update(variables)

@@ -71,7 +71,7 @@ def post_for(service: str, url: str, secret: str | None, notification: Notificat
 def problem_of_answer(service: str, status: int, body: bytes) -> str | None:
     """Why a service did not take a notification; None if it did. Some say so in an answer with status 200."""
     if not 200 <= status < 300:
-        return f"HTTP status {status}: {_quoted(body)}" if body.strip() else f"HTTP status {status}"
+        return f"HTTP status {status}: {_quoted_body(body)}" if body.strip() else f"HTTP status {status}"
     names = _CODES.get(service)
     if names is None:
         return None
@@ -80,7 +80,7 @@ def problem_of_answer(service: str, status: int, body: bytes) -> str | None:
         code = next(answer[name] for name in names[0] if name in answer)
         message = next((str(answer[name]) for name in names[1] if answer.get(name)), "")
     except (ValueError, TypeError, StopIteration):
-        return f"not an answer of {service}: {_quoted(body)}"
+        return f"not an answer of {service}: {_quoted_body(body)}"
     return None if code == 0 else f"{service} answered with code {code}: {cut(printable(message), 300)}"
 
 
@@ -92,7 +92,7 @@ def email_for(sender: str, recipients: Sequence[str], notification: Notification
     mail["To"] = ", ".join(recipients)
     mail["Date"] = format_datetime(now)
     mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office reply
-    mail.set_content(_bounded(EMAIL, notification.text))
+    mail.set_content(_bounded_text(EMAIL, notification.text))
     return mail
 
 
@@ -114,7 +114,7 @@ def _webhook(url: str, secret: str | None, notification: Notification, now: date
 
 def _slack(url: str, secret: str | None, notification: Notification, now: datetime) -> Post:
     """docs.slack.dev, "Sending messages using incoming webhooks", "Formatting message text" (what to escape)."""
-    text = _bounded(SLACK, notification.text) or notification.title
+    text = _bounded_text(SLACK, notification.text) or notification.title
     fallback = f"{notification.title}: {text}".replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     blocks = [
         {"type": "header", "text": {"type": "plain_text", "text": notification.title, "emoji": False}},
@@ -129,7 +129,7 @@ def _dingtalk(url: str, secret: str | None, notification: Notification, now: dat
         milliseconds = str(int(now.timestamp() * 1000))
         sign = base64.b64encode(_hmac(secret.encode(), f"{milliseconds}\n{secret}".encode())).decode()
         url = f"{url}{'&' if '?' in url else '?'}timestamp={milliseconds}&sign={quote_plus(sign)}"
-    text = _bounded(DINGTALK, f"{notification.title}\n{notification.text}")
+    text = _bounded_text(DINGTALK, f"{notification.title}\n{notification.text}")
     return Post(url, dict(_HEADERS), _json({"msgtype": "text", "text": {"content": text}, "at": {"isAtAll": False}}))
 
 
@@ -140,14 +140,14 @@ def _feishu(url: str, secret: str | None, notification: Notification, now: datet
         seconds = str(int(now.timestamp()))
         sign = base64.b64encode(_hmac(f"{seconds}\n{secret}".encode(), b"")).decode()
         signed = {"timestamp": seconds, "sign": sign}
-    line = {"tag": "text", "text": _bounded(FEISHU, notification.text)}
+    line = {"tag": "text", "text": _bounded_text(FEISHU, notification.text)}
     post = {"en_us": {"title": notification.title, "content": [[line]]}}
     return Post(url, dict(_HEADERS), _json({**signed, "msg_type": "post", "content": {"post": post}}))
 
 
 def _wecom(url: str, secret: str | None, notification: Notification, now: datetime) -> Post:
     """developer.work.weixin.qq.com, "Group robot configuration": the key is part of the URL. ``<@name>`` mentions."""
-    text = _bounded(WECOM, f"{notification.title}\n{notification.text}".replace("<@", "< @"))
+    text = _bounded_text(WECOM, f"{notification.title}\n{notification.text}".replace("<@", "< @"))
     return Post(url, dict(_HEADERS), _json({"msgtype": "text", "text": {"content": text}}))
 
 
@@ -175,12 +175,12 @@ def _json(data: Any) -> bytes:
     return json.dumps(data, ensure_ascii=False, default=str).encode("utf-8", "replace")
 
 
-def _bounded(service: str, text: str) -> str:
+def _bounded_text(service: str, text: str) -> str:
     """The text in at most so many bytes of UTF-8, whole characters of it."""
     longest = _LONGEST_TEXT[service]
     data = text.encode("utf-8", "replace")
     return text if len(data) <= longest else f"{data[: longest - 3].decode('utf-8', 'ignore')}…"
 
 
-def _quoted(body: bytes) -> str:
+def _quoted_body(body: bytes) -> str:
     return repr(cut(printable(body.decode("utf-8", "replace").strip()), 200))

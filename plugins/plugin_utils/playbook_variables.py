@@ -36,7 +36,7 @@ class Variable:
 
     @classmethod
     def of(cls, name: str, facts: Mapping[str, Any]) -> Variable:
-        return cls(name, **{key: _frozen(value) for key, value in facts.items()} | _paragraphs(facts))
+        return cls(name, **{key: _hashable(value) for key, value in facts.items()} | _paragraphs(facts))
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,18 @@ class Playbook:
 @lru_cache(maxsize=1)
 def described_playbooks() -> dict[str, Playbook]:
     """All playbooks by name."""
-    return {name: _playbook(name, _described()) for name in _described()["playbooks"]}
+    return {name: _playbook(name, _descriptions()) for name in _descriptions()["playbooks"]}
 
 
 @lru_cache(maxsize=1)
 def shared_variables() -> dict[str, Variable]:
     """The variables of all playbooks: a workflow gives its variables to each of its playbooks."""
-    return {name: Variable.of(name, facts) for name, facts in _described()["variables"].items()}
+    return {name: Variable.of(name, facts) for name, facts in _descriptions()["variables"].items()}
 
 
 @lru_cache(maxsize=1)
-def _described() -> dict[str, Any]:
-    described: dict[str, Any] = _read(_DESCRIPTION)
+def _descriptions() -> dict[str, Any]:
+    described: dict[str, Any] = _read_yaml(_DESCRIPTION)
     return described
 
 
@@ -82,7 +82,7 @@ def _described() -> dict[str, Any]:
 def role_variables() -> tuple[str, ...]:
     """The names of the variables of all roles, which playbooks pass on to them."""
     specs = sorted(_COLLECTION.glob("roles/*/meta/argument_specs.yml"))
-    return tuple(name for spec in specs for name in _read(spec)["argument_specs"]["main"]["options"])
+    return tuple(name for spec in specs for name in _read_yaml(spec)["argument_specs"]["main"]["options"])
 
 
 def _playbook(name: str, described: Mapping[str, Any]) -> Playbook:
@@ -126,11 +126,11 @@ def _paragraphs(facts: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return {"description": (text,) if isinstance(text, str) else tuple(text)}
 
 
-def _frozen(value: Any) -> Any:
+def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _read(path: Path) -> Any:
+def _read_yaml(path: Path) -> Any:
     import yaml
 
     # The loader in C is ten times as fast.

@@ -92,7 +92,7 @@ def send_post(
 def _post(service: str, url: str, secret: str | None, notification: Notification, options: Mapping[str, Any]) -> None:
     post = post_for(service, url, secret, notification, datetime.now(timezone.utc))
     try:
-        status, body, delay = _within(options["timeout"], lambda: _answer_to(post, options))
+        status, body, delay = _answer_within(options["timeout"], lambda: _answer_to(post, options))
     except (OSError, HTTPException, ValueError) as error:
         # A broken connection may have delivered it: twice is better than never, and the event has an id.
         raise NotSent(_cause(getattr(error, "reason", error)), 1.0) from None
@@ -118,7 +118,7 @@ def _answer_to(post: Post, options: Mapping[str, Any]) -> tuple[int, bytes, floa
     return answer.status, answer.read(_MOST_BYTES), None
 
 
-def _within(seconds: float, send: Callable[[], Answer]) -> Answer:
+def _answer_within(seconds: float, send: Callable[[], Answer]) -> Answer:
     """The result of an attempt. Raises what it raises, or TimeoutError.
 
     The timeout of a socket starts again with each byte that arrives, and SIGALRM belongs to Ansible's task timeout. So
@@ -175,9 +175,9 @@ def send_mail(mailbox: Mailbox, notification: Notification, options: Mapping[str
 
     def send() -> dict[str, str]:
         try:
-            return _within(options["timeout"], attempt)
+            return _answer_within(options["timeout"], attempt)
         except smtplib.SMTPResponseException as error:
-            text = _answer(error.smtp_code, error.smtp_error)
+            text = _answer_text(error.smtp_code, error.smtp_error)
             raise NotSent(text, 1.0 if 400 <= error.smtp_code < 500 else None) from None
         except smtplib.SMTPRecipientsRefused as error:
             answers = _answers(error.recipients)
@@ -195,10 +195,10 @@ def listed_answers(refused: Mapping[str, str]) -> str:
 
 
 def _answers(refused: Mapping[str, tuple[int, bytes | str]]) -> dict[str, str]:
-    return {recipient: _answer(code, said) for recipient, (code, said) in refused.items()}
+    return {recipient: _answer_text(code, said) for recipient, (code, said) in refused.items()}
 
 
-def _answer(code: int, said: bytes | str) -> str:
+def _answer_text(code: int, said: bytes | str) -> str:
     return one_line(f"{code} {said if isinstance(said, str) else said.decode(errors='replace')}")
 
 

@@ -23,7 +23,7 @@ def sparkline(
     """
     shown = _bins(values, width)
     top = max((value for value in shown if value is not None), default=low) if high is None else high
-    return "".join(GAP if value is None else levels[_level(value, low, top, len(levels))] for value in shown)
+    return "".join(GAP if value is None else levels[_level_of(value, low, top, len(levels))] for value in shown)
 
 
 def levels_for(encoding: str | None) -> str:
@@ -54,7 +54,7 @@ def _bins(values: Sequence[float | None], width: int) -> list[float | None]:
     ]
 
 
-def _level(value: float, low: float, top: float, levels: int) -> int:
+def _level_of(value: float, low: float, top: float, levels: int) -> int:
     if top <= low:
         return 0
     share = (value - low) / (top - low)

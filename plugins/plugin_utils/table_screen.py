@@ -54,12 +54,14 @@ def table_screen(
 ) -> list[str]:
     """The table, and below it what explains it. `labels`: those of the nodes instead of their GPUs."""
     room = None if everything else Room()
-    blocks = _blocks(table, result, width, room, paint, labels)
+    blocks = _table_blocks(table, result, width, room, paint, labels)
     namespace = result.get("namespace") if table in ("jobs", "quotas") else None
     return joined_blocks([*blocks, *(wrapped(text, width) for text in own_namespace_texts(namespace))])
 
 
-def _blocks(table: str, result: Result, width: int, room: Room | None, paint: Paint, labels: bool) -> list[list[str]]:
+def _table_blocks(
+    table: str, result: Result, width: int, room: Room | None, paint: Paint, labels: bool
+) -> list[list[str]]:
     unreadable = result.get("unreadable") or {}
     if table == "jobs":
         pods = table_lines(result["pods"], POD_COLUMNS, width, paint) if result["pods"] else []

@@ -25,23 +25,28 @@ def usage_report(result: Mapping[str, Any]) -> Report:
     """The hours of each group, the sum of all, and what the figures do not say."""
     rows, names = result["results"], result["group_by"]
     title = f"GPU usage by {' and '.join('GPU type' if name == 'gpu_type' else name for name in names)}"
-    none = [] if rows else [Text(f"{_range(result)}: no GPU was held.")]
+    none = [] if rows else [Text(f"{_time_range(result)}: no GPU was held.")]
     return Report(
         title,
         [
-            Section("", [Text(text) for text in (_range(result), *_capacity(result)) if rows], on="screen", tight=True),
-            Section("", [Figures(_figures(result))], on="page"),
-            Section("Who held them", [_bars(rows, names)] if rows else [], on="page"),
-            Section("Figures", [_table(result)] if rows else []),
+            Section(
+                "",
+                [Text(text) for text in (_time_range(result), *_capacity_notes(result)) if rows],
+                on="screen",
+                tight=True,
+            ),
+            Section("", [Figures(_usage_figures(result))], on="page"),
+            Section("Who held them", [_usage_bars(rows, names)] if rows else [], on="page"),
+            Section("Figures", [_usage_table(result)] if rows else []),
             Section("", [*none, Notes(result["notes"])]),
             Section("How to read this", [Notes(_meaning(result["totals"]))], on="page"),
         ],
-        lead=_range(result),
+        lead=_time_range(result),
         footer=f"runwhere.gpuctl, from {result['source']}.",
     )
 
 
-def _table(result: Mapping[str, Any]) -> Table:
+def _usage_table(result: Mapping[str, Any]) -> Table:
     rows, names = result["results"], result["group_by"]
     groups = [Column(name, _TITLES[name], least=10) for name in names]
     parts = _part_columns(rows)
@@ -55,9 +60,9 @@ def _table(result: Mapping[str, Any]) -> Table:
         Column("cost", f"COST {result['currency'] or ''}".rstrip(), optional=True, numeric=True),
         Column("jobs", "JOBS", drop=3, numeric=True),
     ]
-    totals = {**dict.fromkeys(names, ""), names[0]: "TOTAL", **_cells(result["totals"])}
+    totals = {**dict.fromkeys(names, ""), names[0]: "TOTAL", **_usage_cells(result["totals"])}
     whole = Column("whole", "GPU h", numeric=True)
-    table = Table([*groups, whole, *figures], [_cells(row) for row in rows], "Hours by group", totals=totals)
+    table = Table([*groups, whole, *figures], [_usage_cells(row) for row in rows], "Hours by group", totals=totals)
     held = Table(
         [*groups, Column("part", "PARTITION OR SHARE"), Column("amount", "HELD", numeric=True)],
         [row for part in parts for row in _held_rows(part, [*table.rows, totals])],
@@ -95,28 +100,28 @@ def usage_csv(result: Mapping[str, Any]) -> str:
     return csv_text(head, rows)
 
 
-def _figures(result: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
+def _usage_figures(result: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
     totals = result["totals"]
     held = f"of {totals['held_hours']:,.1f} h with partitions and shares"
     found = [
-        ("GPU-hours held", _hours(totals["gpu_hours"]), held if totals["held_hours"] > totals["gpu_hours"] else "")
+        ("GPU-hours held", _hours_text(totals["gpu_hours"]), held if totals["held_hours"] > totals["gpu_hours"] else "")
     ]
     if totals["busy_hours"] is None:
         found.append(("Busy", _UNKNOWN, "no Prometheus was asked, or it knows nothing"))
     else:
         known = totals["busy_hours"] + totals["idle_hours"]
         share = f"{100 * totals['busy_hours'] / known:.0f} %" if known else _UNKNOWN
-        found.append(("Busy", share, f"of the {_percent(totals['coverage'])} that is measured"))
-        found.append(("Idle", f"{_hours(totals['idle_hours'])} h", "held, and not used"))
-    found.append(("Queued", f"{_hours(totals['queued_hours'])} h", "GPUs that pods waited for"))
+        found.append(("Busy", share, f"of the {_percent_text(totals['coverage'])} that is measured"))
+        found.append(("Idle", f"{_hours_text(totals['idle_hours'])} h", "held, and not used"))
+    found.append(("Queued", f"{_hours_text(totals['queued_hours'])} h", "GPUs that pods waited for"))
     if totals["cost"] is not None:
         found.append(("Cost", f"{totals['cost']:,.2f}", result["currency"]))
     if result["unallocated_hours"] is not None:
         found.append(
             (
                 "Not held",
-                f"{_hours(result['unallocated_hours'])} h",
-                f"of {_hours(result['capacity_hours'])} h in all",
+                f"{_hours_text(result['unallocated_hours'])} h",
+                f"of {_hours_text(result['capacity_hours'])} h in all",
             )
         )
     if totals["energy_kwh"] is not None:
@@ -124,14 +129,14 @@ def _figures(result: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
     return found
 
 
-def _bars(rows: Sequence[Row], names: Sequence[str]) -> Bars:
-    bars = [_bar(row, names) for row in rows[:_MOST_BARS] if row["held_hours"]]
+def _usage_bars(rows: Sequence[Row], names: Sequence[str]) -> Bars:
+    bars = [_usage_bar(row, names) for row in rows[:_MOST_BARS] if row["held_hours"]]
     legend = [name for name in ("busy", "idle", _UNKNOWN) if any(name in dict(each.segments) for each in bars)]
     first = f"Held, the first {_MOST_BARS} of {len(rows)}" if len(rows) > _MOST_BARS else "Held"
     return Bars(first, bars, legend, unit="hours of GPUs, partitions and shares")
 
 
-def _bar(row: Row, names: Sequence[str]) -> Bar:
+def _usage_bar(row: Row, names: Sequence[str]) -> Bar:
     held = row["held_hours"]
     if row["busy_hours"] is None:
         segments = [(_UNKNOWN, held)]
@@ -157,17 +162,17 @@ def _meaning(totals: Row) -> list[str]:
     return found
 
 
-def _cells(row: Row) -> dict[str, Any]:
-    held = {each["resource"]: _amount(each) for each in row["accelerators"] if each["counts"] != "devices"}
+def _usage_cells(row: Row) -> dict[str, Any]:
+    held = {each["resource"]: _held_amount(each) for each in row["accelerators"] if each["counts"] != "devices"}
     memory, energy, cost = row["peak_memory_bytes"], row["energy_kwh"], row["cost"]
     return {
         **row,
-        "whole": _hours(row["gpu_hours"]),
-        **{f"part {resource}": _hours(hours) for resource, hours in held.items()},
-        "busy": "?" if row["busy_hours"] is None else _hours(row["busy_hours"]),
-        "idle": "?" if row["idle_hours"] is None else _hours(row["idle_hours"]),
-        "covered": "?" if row["coverage"] is None else _percent(row["coverage"]),
-        "queued": _hours(row["queued_hours"]),
+        "whole": _hours_text(row["gpu_hours"]),
+        **{f"part {resource}": _hours_text(hours) for resource, hours in held.items()},
+        "busy": "?" if row["busy_hours"] is None else _hours_text(row["busy_hours"]),
+        "idle": "?" if row["idle_hours"] is None else _hours_text(row["idle_hours"]),
+        "covered": "?" if row["coverage"] is None else _percent_text(row["coverage"]),
+        "queued": _hours_text(row["queued_hours"]),
         "memory": None if memory is None else f"{memory / 2**30:,.1f}",
         "energy": None if energy is None else f"{energy:,.1f}",
         "cost": None if cost is None else f"{cost:,.2f}",
@@ -184,28 +189,28 @@ def _part_columns(rows: Iterable[Row]) -> list[Column]:
     ]
 
 
-def _amount(held: Row) -> float:
+def _held_amount(held: Row) -> float:
     """Hours of a partition or share; of memory, GiB times hours, whatever its resource counts in."""
     hours: float = held["hours"]
     return hours * bytes_in(held["unit"]) / 2**30 if held["counts"] == "memory" else hours
 
 
-def _hours(hours: float) -> str:
+def _hours_text(hours: float) -> str:
     return f"{hours:,.1f}"
 
 
-def _percent(part: float | None) -> str:
+def _percent_text(part: float | None) -> str:
     return _UNKNOWN if part is None else f"{100 * part:.0f} %"
 
 
-def _range(result: Mapping[str, Any]) -> str:
+def _time_range(result: Mapping[str, Any]) -> str:
     start, end = (str(result[name]).replace("T", " ")[:16] for name in ("start", "end"))
     return f"{start} to {end} UTC"
 
 
-def _capacity(result: Mapping[str, Any]) -> list[str]:
+def _capacity_notes(result: Mapping[str, Any]) -> list[str]:
     if result["capacity_hours"] is None:
         return []
     free, capacity = result["unallocated_hours"], result["capacity_hours"]
     share = f" ({100 * free / capacity:.0f} %)" if capacity else ""
-    return [f"Of {_hours(capacity)} GPU-hours, {_hours(free)}{share} were not held."]
+    return [f"Of {_hours_text(capacity)} GPU-hours, {_hours_text(free)}{share} were not held."]

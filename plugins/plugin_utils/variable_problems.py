@@ -55,13 +55,15 @@ def value_problems(playbook: Playbook, values: Mapping[str, Any], *, in_awx: boo
         if any(name in values and not _is_empty(each, values[name]) for name in (each.name, *each.aliases))
     }
     return [
-        *_missing(playbook, values, given, in_awx),
+        *_missing_variables(playbook, values, given, in_awx),
         *_exclusive(playbook, given),
         *(problem for variable in playbook.variables.values() if (problem := _value_problem(variable, values))),
     ]
 
 
-def _missing(playbook: Playbook, values: Mapping[str, Any], given: Collection[str], in_awx: bool) -> Iterator[str]:
+def _missing_variables(
+    playbook: Playbook, values: Mapping[str, Any], given: Collection[str], in_awx: bool
+) -> Iterator[str]:
     conditional = (names for name, value, names in playbook.required_if if values.get(name) == value)
     required = [each.name for each in playbook.variables.values() if each.required]
     alternatives = [[name] for name in (*required, *(name for names in conditional for name in names))]
@@ -69,7 +71,7 @@ def _missing(playbook: Playbook, values: Mapping[str, Any], given: Collection[st
     missing = [group for group in groups if not any(each.name in given for each in group)]
     if missing:
         names = ", ".join(" or ".join(each.name for each in group) for group in missing)
-        add = _asked if in_awx else _on_command_line
+        add = _survey_hint if in_awx else _on_command_line
         yield f"Missing variable{'s' if len(missing) > 1 else ''}: {names}. {add(missing)}"
 
 
@@ -80,7 +82,7 @@ def _on_command_line(missing: Sequence[list[Variable]]) -> str:
     return f"Add {' '.join(' or '.join(group) for group in groups)}."
 
 
-def _asked(missing: Sequence[list[Variable]]) -> str:
+def _survey_hint(missing: Sequence[list[Variable]]) -> str:
     questions = [f'"{each.question}"' for group in missing for each in group if each.question]
     answer = f"Answer {', '.join(questions)} in the survey, or set" if questions else "Set"
     return f"{answer} the extra variable{'s' if len(missing) > 1 else ''}."
@@ -126,7 +128,7 @@ def _stripped(value: Any) -> str:
     return str(value).strip()
 
 
-def _number(check: Callable[[Any], object]) -> Callable[[Any], object]:
+def _number_check(check: Callable[[Any], object]) -> Callable[[Any], object]:
     def check_number(value: Any) -> None:
         if isinstance(value, bool):
             raise TypeError(value)
@@ -148,8 +150,8 @@ def _check_list(value: Any) -> None:
 # What a value of the type is, what to do about another one, and what raises TypeError or ValueError for that.
 _TYPES: dict[str, tuple[str, str, Callable[[Any], object]]] = {
     "bool": ("a boolean", "Use true or false", boolean),
-    "float": ("a number", "Use a number", _number(validation.check_type_float)),
-    "int": ("a whole number", "Use a number", _number(validation.check_type_int)),
+    "float": ("a number", "Use a number", _number_check(validation.check_type_float)),
+    "int": ("a whole number", "Use a number", _number_check(validation.check_type_int)),
     "list": ("a list of strings", "Use a list or a string", _check_list),
     "path": ("a path", "Use a path", _check_text),
     "raw": ("a value", "Correct it", lambda value: None),

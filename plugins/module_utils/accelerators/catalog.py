@@ -298,7 +298,7 @@ class Profile:
     @cached_property
     def backends(self) -> Mapping[str, ShareBackend]:
         """By name; the first is the one of pools that name none."""
-        return {name: self._backend(name, data) for name, data in (self.data.get("shares") or {}).items()}
+        return {name: self._share_backend(name, data) for name, data in (self.data.get("shares") or {}).items()}
 
     @cached_property
     def marks(self) -> tuple[NodeMark, ...]:
@@ -367,7 +367,7 @@ class Profile:
         for backend in self.backends.values():
             yield from backend.resources
 
-    def _backend(self, name: str, data: Mapping[str, Any]) -> ShareBackend:
+    def _share_backend(self, name: str, data: Mapping[str, Any]) -> ShareBackend:
         def resource(part: str, kind: str, noun: str, singular: str = "") -> DeviceResource | None:
             block = data.get(part)
             if not block:
@@ -444,7 +444,7 @@ class Catalog:
 
     def with_profiles(self, profiles: Mapping[str, Mapping[str, Any]]) -> Catalog:
         """The catalog with further profiles; one of a name that is known changes what it says of it, no more."""
-        changed = {name: _merged(self._own.get(name, {}), data) for name, data in profiles.items()}
+        changed = {name: _merge_blocks(self._own.get(name, {}), data) for name, data in profiles.items()}
         return Catalog({**self._own, **changed}) if changed else self
 
     def row(self, resource: str) -> DeviceResource | None:
@@ -526,15 +526,17 @@ def _complete(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> dict[str,
         following = profiles[following].get("like")
     data: dict[str, Any] = {}
     for own in reversed(chain):
-        data = _merged({key: value for key, value in data.items() if key not in own.get("without", ())}, own)
+        data = _merge_blocks({key: value for key, value in data.items() if key not in own.get("without", ())}, own)
     if missing := [key for key in ("resource", "noun", "singular") if not data.get(key)]:
         raise ProfileError(name, f"required key is missing: {', '.join(missing)}")
     return data
 
 
-def _merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_blocks(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Blocks key by key; lists and values as a whole."""
-    both = {key: _merged(before[key], value) for key, value in after.items() if _are_blocks(before.get(key), value)}
+    both = {
+        key: _merge_blocks(before[key], value) for key, value in after.items() if _are_blocks(before.get(key), value)
+    }
     return {**before, **after, **both}
 
 

@@ -135,12 +135,14 @@ def _condition(term: str) -> Condition | None:
         found = re.fullmatch(form, term)
         if found:
             groups = found.groupdict()
-            name = groups.get("name") or _value(groups.get("key") or "''")
-            return Condition(kind, str(name), _value(groups["value"]), str(_value(groups.get("domain") or "''")))
+            name = groups.get("name") or _literal_value(groups.get("key") or "''")
+            return Condition(
+                kind, str(name), _literal_value(groups["value"]), str(_literal_value(groups.get("domain") or "''"))
+            )
     return None
 
 
-def _value(literal: str) -> str | int | bool:
+def _literal_value(literal: str) -> str | int | bool:
     if literal in ("true", "false"):
         return literal == "true"
     if literal[0] not in "'\"":

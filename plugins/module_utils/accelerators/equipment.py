@@ -56,10 +56,10 @@ def equipment(resources: Any, pool: PoolHardware | None = None) -> Equipment:
     """What the block ``resources`` of a job gets in a pool, of which this is declared. Raises UnfitHardware."""
     pool = pool or PoolHardware()
     profile = _profile_for(resources, pool)
-    requests = _requests(resources, profile, pool)
+    requests = _requested_devices(resources, profile, pool)
     if requests and pool.device_class:
-        return _claimed(resources, profile, pool, requests)
-    backend = _backend(profile, pool) if requests and pool.share_backend else None
+        return _claimed_devices(resources, profile, pool, requests)
+    backend = _backend_of(profile, pool) if requests and pool.share_backend else None
     return Equipment(
         profile,
         requests,
@@ -71,7 +71,7 @@ def equipment(resources: Any, pool: PoolHardware | None = None) -> Equipment:
     )
 
 
-def _claimed(
+def _claimed_devices(
     resources: Any, profile: Profile, pool: PoolHardware, requests: tuple[tuple[DeviceResource, int], ...]
 ) -> Equipment:
     """Devices of the pool's DeviceClass: what else labels of nodes would say is a condition on the devices."""
@@ -131,7 +131,7 @@ def _are_alike(wanted: str, present: str) -> bool:
     return profiles[wanted].device.resource == profiles[present].device.resource
 
 
-def _requests(resources: Any, profile: Profile, pool: PoolHardware) -> tuple[tuple[DeviceResource, int], ...]:
+def _requested_devices(resources: Any, profile: Profile, pool: PoolHardware) -> tuple[tuple[DeviceResource, int], ...]:
     if resources.partition is not None:
         return ((_partition(resources, profile), resources.gpu),)
     if resources.gpu:
@@ -141,7 +141,7 @@ def _requests(resources: Any, profile: Profile, pool: PoolHardware) -> tuple[tup
         return ((_whole_device(profile, pool), resources.gpu),)
     if resources.gpu_share is None:
         return ()
-    return tuple(_share(resources, _backend(profile, pool)))
+    return tuple(_requested_share(resources, _backend_of(profile, pool)))
 
 
 def _partition(resources: Any, profile: Profile) -> DeviceResource:
@@ -160,11 +160,11 @@ def _partition(resources: Any, profile: Profile) -> DeviceResource:
 
 def _whole_device(profile: Profile, pool: PoolHardware) -> DeviceResource:
     """What a whole device is called where a backend shares them: it has the device to itself if it names no memory."""
-    backend = _backend(profile, pool) if pool.share_backend else None
+    backend = _backend_of(profile, pool) if pool.share_backend else None
     return replace(profile.device, resource=backend.devices.resource) if backend and backend.devices else profile.device
 
 
-def _share(resources: Any, backend: ShareBackend) -> Iterator[tuple[DeviceResource, int]]:
+def _requested_share(resources: Any, backend: ShareBackend) -> Iterator[tuple[DeviceResource, int]]:
     if backend.devices:
         yield backend.devices, 1
     amount = backend.memory.ceil(resources.gpu_share)
@@ -183,7 +183,7 @@ def _share(resources: Any, backend: ShareBackend) -> Iterator[tuple[DeviceResour
     yield backend.cores, resources.gpu_cores
 
 
-def _backend(profile: Profile, pool: PoolHardware) -> ShareBackend:
+def _backend_of(profile: Profile, pool: PoolHardware) -> ShareBackend:
     if not profile.backends:
         raise UnfitHardware("resources.gpu-share", f"{profile.noun} cannot be shared", "Use gpu instead")
     name = pool.share_backend or next(iter(profile.backends))

@@ -52,7 +52,7 @@ def run(task: Task[AccessInfoOptions]) -> dict[str, Any]:
     require_allowed(task, namespaces, own.origin if own else "O(namespaces)")
     declared = read_declared(task.client(), task.warn)
     rights = _rights(task, namespaces)
-    rows = [row for namespace in namespaces for row in _pools(declared, namespace, options.pools)]
+    rows = [row for namespace in namespaces for row in _pool_rows(declared, namespace, options.pools)]
     unknown = sorted(set(options.pools or ()) - {DEFAULT_POOL, *declared.pools}) if declared.known else []
     if unknown:
         known = ", ".join(sorted(declared.pools)) or "none"
@@ -62,7 +62,7 @@ def run(task: Task[AccessInfoOptions]) -> dict[str, Any]:
             "the account may not read what administrators declare, so policies and pools are not known. Grant it a "
             "level with M(gpuctl_rbac)."
         )
-    return {"changed": False, "rights": rights, "pools": rows, "quotas": _quotas(task, namespaces)}
+    return {"changed": False, "rights": rights, "pools": rows, "quotas": _quota_rows(task, namespaces)}
 
 
 MODULE = ModuleSpec(AccessInfoOptions, run)
@@ -70,7 +70,7 @@ MODULE = ModuleSpec(AccessInfoOptions, run)
 
 def _rights(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[dict[str, Any]]:
     client, options = task.client(), task.options
-    groups = _groups(options)
+    groups = _groups_of_user(options)
     asked = [(place, right, needed) for place in namespaces for right, needed in _IN_NAMESPACES.items()]
     asked += [("", right, needed) for right, needed in _IN_CLUSTER.items()]
 
@@ -97,7 +97,7 @@ def _rights(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[di
     return rows
 
 
-def _groups(options: AccessInfoOptions) -> list[str]:
+def _groups_of_user(options: AccessInfoOptions) -> list[str]:
     """With those that Kubernetes adds (docs, "Authenticating"); none for the account itself."""
     if not options.user and not options.groups:
         return []
@@ -106,7 +106,7 @@ def _groups(options: AccessInfoOptions) -> list[str]:
     return [*(options.groups or ()), *of_accounts, "system:authenticated"]
 
 
-def _pools(declared: Declared, namespace: str, chosen: Iterable[str] | None) -> Iterator[dict[str, Any]]:
+def _pool_rows(declared: Declared, namespace: str, chosen: Iterable[str] | None) -> Iterator[dict[str, Any]]:
     """What policies say about each pool."""
     if not declared.known:
         return
@@ -122,7 +122,7 @@ def _pools(declared: Declared, namespace: str, chosen: Iterable[str] | None) -> 
             "refused_by": [policy.source for policy in refusing],
             "gpu_types": _common(rules, "gpu_types"),
             "priorities": _common(rules, "priorities"),
-            "max_gpus_per_job": _least(rules, "max_gpus_per_job"),
+            "max_gpus_per_job": _least_limit(rules, "max_gpus_per_job"),
             "max_gpus": min((most for _policy, own in rules if (most := own.most_in(pool)) is not None), default=None),
             "notebooks": {"idle_for": limit.idle_for, "below": float(limit.below)} if limit else None,
         }
@@ -134,11 +134,11 @@ def _common(rules: Iterable[tuple[PolicyRules, NamespaceRules]], name: str) -> l
     return [value for value in given[0] if all(value in each for each in given)] if given else None
 
 
-def _least(rules: Iterable[tuple[PolicyRules, NamespaceRules]], name: str) -> int | None:
+def _least_limit(rules: Iterable[tuple[PolicyRules, NamespaceRules]], name: str) -> int | None:
     return min((value for _policy, own in rules if (value := getattr(own, name)) is not None), default=None)
 
 
-def _quotas(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[dict[str, Any]]:
+def _quota_rows(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[dict[str, Any]]:
     """The limits of accelerators in each namespace, and what is left of them."""
     client = task.client()
     rows = []
@@ -149,12 +149,12 @@ def _quotas(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[di
             task.warn(f"the quotas of namespace {namespace} are not known: {as_sentence(error)}")
             continue
         for quota in quotas:
-            for name, amounts in _accelerators(usage(quota)):
+            for name, amounts in _accelerator_limits(usage(quota)):
                 rows.append({"namespace": namespace, "quota": quota["metadata"]["name"], "resource": name, **amounts})
     return rows
 
 
-def _accelerators(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _accelerator_limits(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     if found.get("gpu"):
         yield "gpu", found["gpu"]
     yield from (found.get("accelerators") or {}).items()

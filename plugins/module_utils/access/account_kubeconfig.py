@@ -54,18 +54,18 @@ def run(task: Task[KubeconfigOptions]) -> dict[str, Any]:
 
     Returns ``changed``, ``results``, ``diff`` and ``msg``; never the token.
     """
-    _validate(task.options)
+    _validate_options(task.options)
     if task.options.state == "absent":
-        return _remove(task)
+        return _remove_file(task)
     file = _host_file(task.options.dest)
-    former = _read(file, task.options.dest)
-    return _write(task, file, former)
+    former = _read_own_file(file, task.options.dest)
+    return _write_file(task, file, former)
 
 
 MODULE = ModuleSpec(KubeconfigOptions, run)
 
 
-def _validate(options: KubeconfigOptions) -> None:
+def _validate_options(options: KubeconfigOptions) -> None:
     """Raises TaskFailed with all errors at once."""
     errors = subject_errors(options)
     if options.job_namespace and (problem := namespace_problem(options.job_namespace, None)):
@@ -87,7 +87,7 @@ def _host_file(dest: str) -> HostFile:
         raise TaskFailed(f"{problem} Nothing was changed.") from None
 
 
-def _read(file: HostFile, dest: str) -> str | None:
+def _read_own_file(file: HostFile, dest: str) -> str | None:
     """The file as an earlier task has written it. Raises TaskFailed for a file that this collection did not write."""
     with _file_errors("read", dest):
         content = file.read()
@@ -99,20 +99,20 @@ def _read(file: HostFile, dest: str) -> str | None:
     return text
 
 
-def _remove(task: Task[KubeconfigOptions]) -> dict[str, Any]:
+def _remove_file(task: Task[KubeconfigOptions]) -> dict[str, Any]:
     dest = task.options.dest
     former = None
     if os.path.isdir(os.path.dirname(os.path.abspath(dest))):
         file = _host_file(dest)
-        former = _read(file, dest)
+        former = _read_own_file(file, dest)
         if former is not None and not task.check_mode:
             with _file_errors("delete", dest):
                 file.remove()
     action = Action.UNCHANGED if former is None else Action.DELETE
-    return _result(task, action, _shown(former), {})
+    return _file_result(task, action, _visible_parts(former), {})
 
 
-def _write(task: Task[KubeconfigOptions], file: HostFile, former: str | None) -> dict[str, Any]:
+def _write_file(task: Task[KubeconfigOptions], file: HostFile, former: str | None) -> dict[str, Any]:
     options, connection = task.options, task.client().connection
     _warn_of_server(task, options.server or connection.server)
     user = options.subject.user or options.name
@@ -126,7 +126,7 @@ def _write(task: Task[KubeconfigOptions], file: HostFile, former: str | None) ->
             changed = file.replace([(text.encode(), BytesIO())], check_mode=task.check_mode)
         expires = credentials.claims.expiry if credentials.claims else None
     action = Action.CREATE if former is None else Action.UPDATE if changed else Action.UNCHANGED
-    return _result(task, action, _shown(former), {**_shown(text), "expires": expires})
+    return _file_result(task, action, _visible_parts(former), {**_visible_parts(text), "expires": expires})
 
 
 @contextmanager
@@ -198,7 +198,7 @@ def _warn_of_server(task: Task[KubeconfigOptions], server: str) -> None:
         )
 
 
-def _shown(text: str | None) -> dict[str, str | None]:
+def _visible_parts(text: str | None) -> dict[str, str | None]:
     """What a diff shows of a kubeconfig."""
     import yaml
 
@@ -218,7 +218,7 @@ def _shown(text: str | None) -> dict[str, str | None]:
         return {}
 
 
-def _result(
+def _file_result(
     task: Task[KubeconfigOptions], action: Action, before: dict[str, str | None], after: dict[str, str | None]
 ) -> dict[str, Any]:
     options = task.options
@@ -230,7 +230,7 @@ def _result(
         "action": str(action),
         "server": after.get("server"),
         "expires": after.get("expires"),
-        "reason": _reason(options, after.get("expires")),
+        "reason": _owner_note(options, after.get("expires")),
     }
     changed = action is not Action.UNCHANGED
     return {
@@ -241,7 +241,7 @@ def _result(
     }
 
 
-def _reason(options: KubeconfigOptions, expires: str | None) -> str | None:
+def _owner_note(options: KubeconfigOptions, expires: str | None) -> str | None:
     """What its owner has to know of the file."""
     if options.state == "absent":
         return None

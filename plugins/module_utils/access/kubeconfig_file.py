@@ -25,7 +25,7 @@ def kubeconfig_text(
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": _CLUSTER, "cluster": _cluster(connection, server)}],
+        "clusters": [{"name": _CLUSTER, "cluster": _cluster_entry(connection, server)}],
         "users": [{"name": user, "user": dict(credentials)}],
         "contexts": [{"name": _CLUSTER, "context": context}],
         "current-context": _CLUSTER,
@@ -49,7 +49,7 @@ def written_credentials(text: str, name: str) -> dict[str, Any]:
         return {}
 
 
-def _cluster(connection: Connection, server: str | None) -> dict[str, Any]:
+def _cluster_entry(connection: Connection, server: str | None) -> dict[str, Any]:
     cluster: dict[str, Any] = {"server": server or connection.server}
     if not connection.validate_certs:
         cluster["insecure-skip-tls-verify"] = True

@@ -89,16 +89,16 @@ def run(task: Task[WorkspaceOptions]) -> dict[str, Any]:
     """
     task = task.with_options(replace(task.options, namespace=own_namespace(task, task.options.namespace).name))
     options = task.options
-    desired = _desired(task)
+    desired = _desired_objects(task)
     plan = _plan_present(task, desired) if options.state == "present" else _plan_absent(task)
     executor = Executor(task.client(), check_mode=task.check_mode, gone_timeout=60, warn=task.warn)
     try:
         applied = executor.apply_plan(_sendable(plan) if task.check_mode else plan)
     except ApplyFailed as failure:
-        result = _result(task, failure.result.plan)
+        result = _workspace_result(task, failure.result.plan)
         written = {name: result[name] for name in ("changed", "results", "diff")} if result["changed"] else {}
-        raise TaskFailed(_explained(failure), **written) from failure
-    result = _result(task, plan)
+        raise TaskFailed(_failure_text(failure), **written) from failure
+    result = _workspace_result(task, plan)
     if _creates_namespace(plan):
         result["diff"] += grant_in_new_namespaces(task, [plan.namespace])
     _note_terminating(task, applied, result)
@@ -109,7 +109,7 @@ def run(task: Task[WorkspaceOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(WorkspaceOptions, run, {"required_if": [("state", "absent", ("namespace",))]})
 
 
-def _desired(task: Task[WorkspaceOptions]) -> list[Builder]:
+def _desired_objects(task: Task[WorkspaceOptions]) -> list[Builder]:
     """The objects that the options describe. Raises TaskFailed, before any request, with all errors at once."""
     options, errors = task.options, []
     require_allowed(task, [options.namespace])
@@ -262,7 +262,7 @@ def _sendable(plan: Plan) -> Plan:
     return plan.with_steps(()) if _creates_namespace(plan) else plan
 
 
-def _explained(failure: ApplyFailed) -> str:
+def _failure_text(failure: ApplyFailed) -> str:
     """With what Kubernetes allows for a claim (ValidatePersistentVolumeClaimUpdate), where that is the matter."""
     text = failure.message
     if "is immutable after creation" in text or "can not be less than" in text:
@@ -285,7 +285,7 @@ def _note_terminating(task: Task[WorkspaceOptions], applied: ApplyResult, result
                 result["results"][0]["reason"] = f"Claim {step.name} is deleted once no pod mounts it any more."
 
 
-def _result(task: Task[WorkspaceOptions], plan: Plan) -> dict[str, Any]:
+def _workspace_result(task: Task[WorkspaceOptions], plan: Plan) -> dict[str, Any]:
     options = task.options
     result = {
         "name": plan.namespace,

@@ -51,7 +51,7 @@ def waiting_in_queue(job: Object, queue: str, workloads: Iterable[Object]) -> Pe
     names = [one["metadata"]["name"] for one in pending]
     name = own["metadata"]["name"]
     place = f", number {names.index(name) + 1} of {len(names)} that wait there" if name in names else ""
-    message = _message(own)
+    message = _admission_message(own)
     return PendingReason(
         f"the job is waiting in queue {queue} for Kueue to admit it since {_waits_since(own)}{place}"
         f"{message and ': '}{message}"
@@ -89,7 +89,7 @@ def _waits_since(workload: Object) -> str:
     return max(filter(None, (workload["metadata"].get("creationTimestamp"), *moments)), default="an unknown time")
 
 
-def _message(workload: Object) -> str:
+def _admission_message(workload: Object) -> str:
     """What Kueue says of its quota, else of an admission check, or of the eviction of a job that has been running."""
     conditions = _conditions(workload)
     for name in ("QuotaReserved", "Admitted", "Evicted"):
@@ -124,13 +124,15 @@ def waiting_in_volcano(own: Object, groups: Iterable[Object], events: Sequence[O
     ``groups`` are all PodGroups of its namespace, ``events`` what Volcano says of those that it has not let in, oldest
     first.
     """
-    phase = _phase(own)
+    phase = _group_phase(own)
     if phase not in _WAITING:
         return None
     spec = own.get("spec") or {}
     queue, pods = spec.get("queue") or "default", spec.get("minMember") or 1
     others = sum(
-        one is not own and _phase(one) in _WAITING and ((one.get("spec") or {}).get("queue") or "default") == queue
+        one is not own
+        and _group_phase(one) in _WAITING
+        and ((one.get("spec") or {}).get("queue") or "default") == queue
         for one in groups
     )
     also = f", and {others} more of this namespace wait there" if others else ""
@@ -148,7 +150,7 @@ def waiting_in_volcano(own: Object, groups: Iterable[Object], events: Sequence[O
 _WAITING = ("Pending", "Inqueue", "Unknown")
 
 
-def _phase(group: Object) -> str:
+def _group_phase(group: Object) -> str:
     """Volcano's scheduler writes the phase at the end of its first look."""
     return str((group.get("status") or {}).get("phase") or "Pending")
 

@@ -28,7 +28,7 @@ class AskedMetric(NamedTuple):
 def autoscaler_row(autoscaler: Mapping[str, Any]) -> dict[str, Any]:
     """What results say of a HorizontalPodAutoscaler."""
     spec, status = autoscaler["spec"], autoscaler.get("status") or {}
-    current = {key: value for key, value in map(_measured, status.get("currentMetrics") or ()) if key}
+    current = {key: value for key, value in map(_measured_value, status.get("currentMetrics") or ()) if key}
     return {
         "min_replicas": spec.get("minReplicas", 1),
         "max_replicas": spec.get("maxReplicas"),
@@ -39,23 +39,23 @@ def autoscaler_row(autoscaler: Mapping[str, Any]) -> dict[str, Any]:
             for one in asked_metrics(autoscaler)
         ],
         "last_scaled_at": status.get("lastScaleTime"),
-        "limited": _limited(autoscaler),
+        "limited": _limiting_maximum(autoscaler),
         "problem": autoscaler_problem(autoscaler),
     }
 
 
 def asked_metrics(autoscaler: Mapping[str, Any]) -> list[AskedMetric]:
     """All that it scales by."""
-    return [_asked(metric) for metric in autoscaler["spec"].get("metrics") or ()]
+    return [_asked_metric(metric) for metric in autoscaler["spec"].get("metrics") or ()]
 
 
-def _asked(metric: Mapping[str, Any]) -> AskedMetric:
-    kind, source = _source(metric)
+def _asked_metric(metric: Mapping[str, Any]) -> AskedMetric:
+    kind, source = _metric_source(metric)
     selector = ((source.get("metric") or {}).get("selector") or {}).get("matchLabels") or {}
-    return AskedMetric(kind, _name(source), _value(source.get("target") or {}), selector)
+    return AskedMetric(kind, _metric_name(source), _amount_text(source.get("target") or {}), selector)
 
 
-def _limited(autoscaler: Mapping[str, Any]) -> str | None:
+def _limiting_maximum(autoscaler: Mapping[str, Any]) -> str | None:
     """Whether its maximum keeps it from what it wants. That of the minimum is how an idle service is."""
     for condition in (autoscaler.get("status") or {}).get("conditions") or ():
         if (condition["type"], condition["status"], condition.get("reason")) == _AT_MAXIMUM:
@@ -64,22 +64,22 @@ def _limited(autoscaler: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _measured(metric: Mapping[str, Any]) -> tuple[tuple[str, str], str | None]:
-    kind, source = _source(metric)
-    return (kind, _name(source)), _value(source.get("current") or {})
+def _measured_value(metric: Mapping[str, Any]) -> tuple[tuple[str, str], str | None]:
+    kind, source = _metric_source(metric)
+    return (kind, _metric_name(source)), _amount_text(source.get("current") or {})
 
 
-def _source(metric: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _metric_source(metric: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """The type of a metric, and its block: that of Pods is called pods, of ContainerResource containerResource."""
     kind = str(metric.get("type") or "")
     return kind, metric.get(kind[:1].lower() + kind[1:]) or {}
 
 
-def _name(source: Mapping[str, Any]) -> str:
+def _metric_name(source: Mapping[str, Any]) -> str:
     return str(source.get("name") or (source.get("metric") or {}).get("name") or "")
 
 
-def _value(amount: Mapping[str, Any]) -> str | None:
+def _amount_text(amount: Mapping[str, Any]) -> str | None:
     """A target or what was measured, as text: 80%, 600m, 12."""
     if amount.get("averageUtilization") is not None:
         return f"{amount['averageUtilization']}%"

@@ -103,14 +103,14 @@ def read_declared(client: Client, warn: Callable[[str], None], *, again: bool = 
     """
     found: Declared | None = None if again else client.remembered.get(ACCELERATORS_CONFIG_MAP)
     if found is None:
-        found = client.remembered[ACCELERATORS_CONFIG_MAP] = _read(client)
+        found = client.remembered[ACCELERATORS_CONFIG_MAP] = _read_config_maps(client)
         for problem in found.problems:
             warn(problem)
     use_catalog(found.profiles)
     return found
 
 
-def _read(client: Client) -> Declared:
+def _read_config_maps(client: Client) -> Declared:
     try:
         return declared_in(client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE))
     except ApiError as error:

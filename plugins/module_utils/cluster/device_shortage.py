@@ -44,7 +44,12 @@ class _Wanted:
 
 def device_shortage(pod: Object, nodes: Sequence[Node], devices: Inventory, jobs: Mapping[str, str]) -> Shortage | None:
     """What a pod does not find of devices; None if that is not known. ``jobs``: the job of each pod, by uid."""
-    wanted = [alternatives for request in _requests(pod, devices) for alternatives in [list(request)] if alternatives]
+    wanted = [
+        alternatives
+        for request in _unallocated_requests(pod, devices)
+        for alternatives in [list(request)]
+        if alternatives
+    ]
     if devices.classes is not None:
         for one in (each for alternatives in wanted for each in alternatives):
             if one.class_name not in devices.classes:
@@ -53,7 +58,7 @@ def device_shortage(pod: Object, nodes: Sequence[Node], devices: Inventory, jobs
     if isinstance(place, Shortage):
         return place
     for alternatives in wanted:
-        shortages = [_shortage(one, place, devices, jobs) for one in alternatives]
+        shortages = [_shortage_of_devices(one, place, devices, jobs) for one in alternatives]
         first = shortages[0]
         if first is not None and all(shortages):
             if len(shortages) == 1:
@@ -72,7 +77,7 @@ def _together(wanted: Sequence[Sequence[_Wanted]]) -> Shortage:
     return Shortage(f"no node has {texts} that meet all that its claims ask for{quoted}")
 
 
-def _requests(pod: Object, devices: Inventory) -> Iterator[Iterator[_Wanted]]:
+def _unallocated_requests(pod: Object, devices: Inventory) -> Iterator[Iterator[_Wanted]]:
     """What the claims of the pod ask for that have no devices yet."""
     spec, status = pod["spec"], pod.get("status", {})
     made = {one["name"]: one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()}
@@ -88,10 +93,10 @@ def requests_of(spec: Object) -> Iterator[Iterator[_Wanted]]:
     """The requests of a claim, each with its alternatives."""
     for request in (spec.get("devices") or {}).get("requests") or ():
         exactly = request.get("exactly")
-        yield (_wanted(one) for one in ([exactly] if exactly else request.get("firstAvailable") or ()))
+        yield (_wanted_devices(one) for one in ([exactly] if exactly else request.get("firstAvailable") or ()))
 
 
-def _wanted(one: Object) -> _Wanted:
+def _wanted_devices(one: Object) -> _Wanted:
     takes_all = one.get("allocationMode") == "All"
     return _Wanted(
         one["deviceClassName"],
@@ -118,7 +123,7 @@ def _unknown_class(name: str, classes: Mapping[str, DeviceClass]) -> Shortage:
     return Shortage(f"DeviceClass {name} not found", hint, needs_user=True)
 
 
-def _shortage(
+def _shortage_of_devices(
     wanted: _Wanted, place: tuple[str, list[Node]], devices: Inventory, jobs: Mapping[str, str]
 ) -> Shortage | None:
     where, nodes = place
@@ -135,7 +140,7 @@ def _shortage(
     for condition in wanted.selection.conditions:
         fitting = [one for one in left if one.meets(Selection((condition,)))]
         if not fitting:
-            return _unmet(str(condition), _values(condition, left), number, where, wanted)
+            return _unmet_condition(str(condition), _device_values(condition, left), number, where, wanted)
         left = fitting
     tolerated = [one for one in left if not one.untolerated(wanted.tolerations)]
     if not tolerated:
@@ -154,7 +159,7 @@ def _shortage(
     free = [one for one in tolerated if wanted.admin or devices.is_free(one)]
     if max(_on(node, free) for node in nodes) >= wanted.count:
         return None
-    return _taken(wanted, tolerated, free, where, devices, jobs)
+    return _devices_in_use(wanted, tolerated, free, where, devices, jobs)
 
 
 def _on(node: Node, devices: Sequence[Device]) -> int:
@@ -166,7 +171,7 @@ def _of(some: int, number: int) -> str:
     return f"{number} {noun}" if some == number else f"{some} of {number} {noun}"
 
 
-def _unmet(condition: str, values: Sequence[str], number: int, where: str, wanted: _Wanted) -> Shortage:
+def _unmet_condition(condition: str, values: Sequence[str], number: int, where: str, wanted: _Wanted) -> Shortage:
     has = f" (there is {enumerated(values, 'and')})" if values else ""
     text = f"none of the {number} devices of class {wanted.class_name} in {where} has {condition}{has}"
     if number == 1:
@@ -175,7 +180,7 @@ def _unmet(condition: str, values: Sequence[str], number: int, where: str, wante
     return Shortage(text, hint, lasting=True)
 
 
-def _values(condition: Any, devices: Sequence[Device]) -> list[str]:
+def _device_values(condition: Any, devices: Sequence[Device]) -> list[str]:
     """What the devices have instead, at most five different ones."""
     key = f"{condition.domain}/{condition.name}"
     found = {
@@ -185,7 +190,7 @@ def _values(condition: Any, devices: Sequence[Device]) -> list[str]:
     return [*words[:4], f"{len(words) - 4} others"] if len(words) > 5 else words
 
 
-def _taken(
+def _devices_in_use(
     wanted: _Wanted,
     fitting: Sequence[Device],
     free: Sequence[Device],

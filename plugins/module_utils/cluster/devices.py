@@ -133,7 +133,7 @@ def inventory_of(
         for spec in specs:
             left |= _counters(driver, pool, spec.get("sharedCounters") or (), "name")
             devices += _devices_in(spec)
-    found = {(claim.namespace, claim.name): claim for claim in map(_claim, claims)}
+    found = {(claim.namespace, claim.name): claim for claim in map(_parse_claim, claims)}
     taken: dict[DeviceId, list[Claim]] = defaultdict(list)
     for claim in found.values():
         for device_id in claim.devices:
@@ -173,7 +173,7 @@ def _counters(driver: str, pool: str, sets: Iterable[Object], name: str) -> dict
     }
 
 
-def _claim(obj: Object) -> Claim:
+def _parse_claim(obj: Object) -> Claim:
     """What administrators look at is not taken."""
     metadata, status = obj["metadata"], obj.get("status") or {}
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()

@@ -67,9 +67,9 @@ def notebook_token(workload: Mapping[str, Any]) -> str | SecretKey | None:
     variables = {variable["name"]: variable for variable in container.get("env") or ()}
     argument = _flag_value([*(container.get("command") or ()), *(container.get("args") or ())])
     if argument is None:
-        return _value(variables.get(_TOKEN_VARIABLE))
+        return _variable_value(variables.get(_TOKEN_VARIABLE))
     reference = re.fullmatch(_REFERENCE, argument)
-    return _value(variables.get(reference[reference.lastgroup or 0])) if reference else argument or None
+    return _variable_value(variables.get(reference[reference.lastgroup or 0])) if reference else argument or None
 
 
 def _flag_value(line: Sequence[str]) -> str | None:
@@ -83,7 +83,7 @@ def _flag_value(line: Sequence[str]) -> str | None:
     return found
 
 
-def _value(variable: Mapping[str, Any] | None) -> str | SecretKey | None:
+def _variable_value(variable: Mapping[str, Any] | None) -> str | SecretKey | None:
     if variable is None:
         return None
     secret = (variable.get("valueFrom") or {}).get("secretKeyRef")

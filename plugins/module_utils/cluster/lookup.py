@@ -48,17 +48,17 @@ def namespaces_not_found(client: Client, names: Iterable[str], allowed: Collecti
     names = list(dict.fromkeys(names))
     known: set[str] | None = None
     if len(names) > _READ_SINGLY:
-        known = _namespaces(client)
+        known = _namespace_names(client)
     for name in names:
         if name in known if known is not None else _may_exist(client, name):
             continue
-        known = _namespaces(client) if known is None else known
+        known = _namespace_names(client) if known is None else known
         yield not_found("namespace", name, sorted((known or set()) & set(allowed or known or ())))
 
 
 def namespace_meant(client: Client, name: str, allowed: Collection[str] | None) -> str | None:
     """The nearest of the namespaces that are allowed, as far as the account may list them."""
-    known = _namespaces(client) or set()
+    known = _namespace_names(client) or set()
     return nearest(name, sorted(known & set(allowed or known)))
 
 
@@ -66,7 +66,7 @@ def _may_exist(client: Client, name: str) -> bool:
     return if_allowed(lambda: client.get(NAMESPACE, None, name) is not None, True)
 
 
-def _namespaces(client: Client) -> set[str] | None:
+def _namespace_names(client: Client) -> set[str] | None:
     """All; None if listing them is forbidden."""
     found = if_allowed(lambda: client.list_objects(NAMESPACE, metadata_only=True), None)
     return None if found is None else {obj["metadata"]["name"] for obj in found}

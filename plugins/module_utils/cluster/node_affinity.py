@@ -18,7 +18,7 @@ def selects_node(spec: Mapping[str, Any], name: str, labels: Mapping[str, str]) 
     """Whether the node selector of a pod and its required node affinity admit a node."""
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
-    required = _required(spec)
+    required = _required_terms(spec)
     return required is None or any(term_admits(term, name, labels) for term in required)
 
 
@@ -39,12 +39,12 @@ def unmet_expressions(spec: Mapping[str, Any], labels: Mapping[str, str]) -> lis
     """
     unmet = [
         [each for each in term.get("matchExpressions") or () if not expression_holds(each, labels)]
-        for term in _required(spec) or ()
+        for term in _required_terms(spec) or ()
     ]
     return min(unmet, key=len, default=[])
 
 
-def _required(spec: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
+def _required_terms(spec: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     return None if required is None else required.get("nodeSelectorTerms") or []

@@ -114,9 +114,9 @@ class Node:
         """The accelerators that the node lists or its pods request, whole or in parts."""
         known = catalog()
         found = (known.row(resource) for resource in {**self.allocatable, **self.used})
-        return [self._counted(row) for row in found if row]
+        return [self._count_by_profile(row) for row in found if row]
 
-    def _counted(self, row: DeviceResource) -> DeviceResource:
+    def _count_by_profile(self, row: DeviceResource) -> DeviceResource:
         kind = self.counted_as.get(row.profile) if row.is_whole_device else None
         return replace(row, kind=kind) if kind else row
 

@@ -45,11 +45,11 @@ def pod_requests(pod: Mapping[str, Any], resources: Iterable[str]) -> Amounts:
 
 def amount_of(resource: str, quantity: str | int | None) -> int:
     """A quantity of a resource in the units of ``Amounts``, fractions of them rounded up; 0 for none."""
-    return _amount(resource == "cpu", str(quantity)) if quantity is not None else 0
+    return _whole_amount(resource == "cpu", str(quantity)) if quantity is not None else 0
 
 
 @lru_cache(maxsize=4096)
-def _amount(thousandths: bool, quantity: str) -> int:
+def _whole_amount(thousandths: bool, quantity: str) -> int:
     value = parse(quantity).value
     return math.ceil(value * 1000 if thousandths else value)
 
@@ -73,7 +73,7 @@ def _views(pod: Mapping[str, Any]) -> list[_Requests]:
     entries = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
     granting = {entry["name"]: entry for entry in entries if "allocatedResources" in entry or "resources" in entry}
     if not granting:
-        return [_wanted]
+        return [_container_requests]
     infeasible = any(
         condition["type"] == "PodResizePending" and condition.get("reason") == "Infeasible"
         for condition in status.get("conditions") or ()
@@ -81,14 +81,14 @@ def _views(pod: Mapping[str, Any]) -> list[_Requests]:
 
     def granted(container: _Container) -> Mapping[str, Any]:
         found: Mapping[str, Any] | None = granting.get(container["name"], {}).get("allocatedResources")
-        return found if found is not None else ({} if infeasible else _wanted(container))
+        return found if found is not None else ({} if infeasible else _container_requests(container))
 
     def in_force(container: _Container) -> Mapping[str, Any]:
         found: Mapping[str, Any] | None = (granting.get(container["name"], {}).get("resources") or {}).get("requests")
         return found if found is not None else granted(container)
 
-    return [granted, in_force] if infeasible else [_wanted, granted, in_force]
+    return [granted, in_force] if infeasible else [_container_requests, granted, in_force]
 
 
-def _wanted(container: _Container) -> Mapping[str, Any]:
+def _container_requests(container: _Container) -> Mapping[str, Any]:
     return (container.get("resources") or {}).get("requests") or {}

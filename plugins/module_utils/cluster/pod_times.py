@@ -50,15 +50,15 @@ class Hold(NamedTuple):
 def hold_of(pod: Object) -> Hold:
     """What the status of a pod says."""
     metadata, status = pod["metadata"], pod.get("status", {})
-    created = _seconds(metadata["creationTimestamp"])
+    created = _unix_time(metadata["creationTimestamp"])
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
     node = pod["spec"].get("nodeName")
     scheduled = conditions.get("PodScheduled", {})
     start: float | None = None
     if node:
         text = scheduled.get("lastTransitionTime") if scheduled.get("status") == "True" else None
-        start = _seconds(text or status.get("startTime") or metadata["creationTimestamp"])
-    end, exact = _end(pod, conditions)
+        start = _unix_time(text or status.get("startTime") or metadata["creationTimestamp"])
+    end, exact = _pod_end(pod, conditions)
     if end is not None and start is not None:
         end = max(end, start)
     disruption = conditions.get("DisruptionTarget", {})
@@ -76,7 +76,7 @@ def hold_of(pod: Object) -> Hold:
     )
 
 
-def _end(pod: Object, conditions: Mapping[str, Object]) -> tuple[float | None, bool]:
+def _pod_end(pod: Object, conditions: Mapping[str, Object]) -> tuple[float | None, bool]:
     """When the pod ended, and whether that is what its containers say; None while it holds."""
     metadata, status = pod["metadata"], pod.get("status", {})
     if is_unfinished(pod):
@@ -88,8 +88,8 @@ def _end(pod: Object, conditions: Mapping[str, Object]) -> tuple[float | None, b
     for kind in ("DisruptionTarget", "Ready", "ContainersReady"):
         text = conditions.get(kind, {}).get("lastTransitionTime")
         if text:
-            return _seconds(text), kind == "DisruptionTarget"
-    return _seconds(metadata.get("deletionTimestamp") or metadata["creationTimestamp"]), False
+            return _unix_time(text), kind == "DisruptionTarget"
+    return _unix_time(metadata.get("deletionTimestamp") or metadata["creationTimestamp"]), False
 
 
 def _finished(status: Object) -> Iterator[datetime]:
@@ -99,5 +99,5 @@ def _finished(status: Object) -> Iterator[datetime]:
                 yield read_time(text)
 
 
-def _seconds(text: str) -> float:
+def _unix_time(text: str) -> float:
     return read_time(text).timestamp()

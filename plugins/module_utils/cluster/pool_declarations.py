@@ -87,7 +87,7 @@ def declarations_in(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Decla
             nodes, malformed = _parse_nodes(data.get("nodes") or "")
             hardware = _parse_hardware(data.get(HARDWARE) or "{}")
             queue, is_malformed = _parse_queue(data.get(QUEUE))
-            problem = _problem(pool, malformed) if malformed else None
+            problem = _declaration_problem(pool, malformed) if malformed else None
             if hardware is None or is_malformed:
                 problem = problem or _unread_problem(pool, HARDWARE if hardware is None else QUEUE)
             found[pool] = Declaration(pool, description, nodes, problem, hardware or PoolHardware(), queue, source)
@@ -118,7 +118,7 @@ def _parse_nodes(text: str) -> tuple[dict[str, str | None], list[int]]:
     return nodes, malformed
 
 
-def _problem(pool: str, lines: list[int]) -> str:
+def _declaration_problem(pool: str, lines: list[int]) -> str:
     name = pool_config_map_name(pool)
     return (
         f"ConfigMap {name} in namespace {SYSTEM_NAMESPACE}: {number_of(len(lines), 'line')} of nodes cannot be read: "

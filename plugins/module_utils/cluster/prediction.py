@@ -30,7 +30,7 @@ def missing(workload: Object, resource: Resource, present: Collection[str]) -> I
     """What its pods refer to and its namespace lacks; ``present`` are the names of all objects of the kind there."""
     pod = _pod_of(workload)
     for name in sorted(needed_names(workload)[resource] - set(present)):
-        yield _missing(resource, name, pod)
+        yield _missing_object(resource, name, pod)
 
 
 def needed_names(workload: Object) -> Mapping[Resource, set[str]]:
@@ -49,15 +49,15 @@ def _references(spec: Object) -> Iterator[tuple[Resource, str]]:
     for volume in spec.get("volumes") or ():
         yield PERSISTENT_VOLUME_CLAIM, (volume.get("persistentVolumeClaim") or {}).get("claimName") or ""
         sources = (volume, *((volume.get("projected") or {}).get("sources") or ()))
-        yield from _required((source.get("secret") for source in sources), SECRET)
-        yield from _required((source.get("configMap") for source in sources), CONFIG_MAP)
+        yield from _required_objects((source.get("secret") for source in sources), SECRET)
+        yield from _required_objects((source.get("configMap") for source in sources), CONFIG_MAP)
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
         variables = [variable.get("valueFrom") or {} for variable in container.get("env") or ()]
-        yield from _required((source.get("secretKeyRef") for source in variables), SECRET)
-        yield from _required((source.get("configMapKeyRef") for source in variables), CONFIG_MAP)
+        yield from _required_objects((source.get("secretKeyRef") for source in variables), SECRET)
+        yield from _required_objects((source.get("configMapKeyRef") for source in variables), CONFIG_MAP)
 
 
-def _required(sources: Iterable[Object | None], resource: Resource) -> Iterator[tuple[Resource, str]]:
+def _required_objects(sources: Iterable[Object | None], resource: Resource) -> Iterator[tuple[Resource, str]]:
     for source in sources:
         if source and not source.get("optional"):
             yield resource, source.get("name") or source.get("secretName") or ""
@@ -69,7 +69,7 @@ def _pod_of(workload: Object) -> dict[str, Any]:
     return {"metadata": metadata, "spec": template["spec"]}
 
 
-def _missing(resource: Resource, name: str, pod: Object) -> PendingReason:
+def _missing_object(resource: Resource, name: str, pod: Object) -> PendingReason:
     """The reason for a missing object. Hints parse messages of kubelets and controllers: it builds such a one."""
     namespace, spec = pod["metadata"]["namespace"], pod["spec"]
     if resource == PERSISTENT_VOLUME_CLAIM:

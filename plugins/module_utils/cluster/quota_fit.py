@@ -52,20 +52,20 @@ class QuotaLack:
     @property
     def raised_by(self) -> str:
         """By how much more it would be enough, with what uses it now."""
-        return self._text(self.missing)
+        return self._amount_text(self.missing)
 
     @property
     def raised_to(self) -> str:
-        return self._text(self.wanted + self.used)
+        return self._amount_text(self.wanted + self.used)
 
     @property
     def row(self) -> dict[str, Any]:
         amounts = {"requested": self.wanted, "used": self.used, "hard": self.hard}
-        texts = {name: self._text(amount) for name, amount in amounts.items()}
+        texts = {name: self._amount_text(amount) for name, amount in amounts.items()}
         return {"quota": self.quota, "resource": self.resource, **texts, "short": self.raised_by}
 
-    def _text(self, amount: Fraction) -> str:
-        return _text(self.resource, amount)
+    def _amount_text(self, amount: Fraction) -> str:
+        return _amount_text(self.resource, amount)
 
 
 @dataclass
@@ -117,7 +117,7 @@ class QuotaState:
                 self.used[name] = self.used.get(name, Fraction(0)) + amount * number
 
 
-def _text(resource: str, amount: Fraction) -> str:
+def _amount_text(resource: str, amount: Fraction) -> str:
     """As people write it: 4000 GPUs are no 4k."""
     text = str(amount) if amount.denominator == 1 else f"{int(amount * 1000)}m"
     return uniform(text, of_bytes=True) if resource.rpartition(".")[2] in _BYTES else text
@@ -145,8 +145,8 @@ def refused_by_quotas(workload: Object, quotas: Iterable[Object]) -> Iterator[Pe
     for state in filter(None, map(quota_state, quotas)):
         if state.concerns(pod):
             counted = [name for name, amount in charges.items() if name in state.hard and amount]
-            requested = {name: _text(name, charges[name]) for name in counted}
-            limited = {name: _text(name, state.hard[name]) for name in counted}
+            requested = {name: _amount_text(name, charges[name]) for name in counted}
+            limited = {name: _amount_text(name, state.hard[name]) for name in counted}
             refusal = QuotaRefusal(state.name, requested, {}, limited)
             yield from filter(None, [too_small_quota(refusal, number)])
 
@@ -154,15 +154,15 @@ def refused_by_quotas(workload: Object, quotas: Iterable[Object]) -> Iterator[Pe
 def charges_of(pod: WantedPod, claims: Iterable[Object] = ()) -> Charges:
     """What one pod uses, by the names of quotas; ``claims`` are the specs of those made for it."""
     found: Charges = {PODS: Fraction(1), "count/pods": Fraction(1)}
-    found |= _of_requests({name: _value(name, amount) for name, amount in pod.requests.items()})
-    for name, amount in _limits(pod).items():
+    found |= _of_requests({name: _as_quantity(name, amount) for name, amount in pod.requests.items()})
+    for name, amount in _summed_limits(pod).items():
         if name in _COMPUTE:
             found[f"limits.{name}"] = amount
     for spec in claims:
-        _add(found, "count/resourceclaims.resource.k8s.io", 1)
-        for class_name, count in _devices(spec).items():
-            _add(found, f"{class_name}.deviceclass.resource.k8s.io/devices", count)
-            _add(found, f"requests.deviceclass.resource.kubernetes.io/{class_name}", count)
+        _add_charge(found, "count/resourceclaims.resource.k8s.io", 1)
+        for class_name, count in _requested_devices(spec).items():
+            _add_charge(found, f"{class_name}.deviceclass.resource.k8s.io/devices", count)
+            _add_charge(found, f"requests.deviceclass.resource.kubernetes.io/{class_name}", count)
     return found
 
 
@@ -173,7 +173,7 @@ def charges_of_objects(objects: Iterable[Object], live: Iterable[Object]) -> Cha
     for obj in objects:
         before = former.get((obj["kind"], obj["metadata"]["name"]), {})
         for name, amount in _of_object(obj).items():
-            _add(found, name, max(0, int(amount - before.get(name, 0))))
+            _add_charge(found, name, max(0, int(amount - before.get(name, 0))))
     return {name: amount for name, amount in found.items() if amount}
 
 
@@ -202,7 +202,7 @@ def _of_object(obj: Object) -> Charges:
 def charges_of_placed(pod: PlacedPod) -> Charges:
     """The same of a pod that exists, without its limits."""
     counted = {PODS: Fraction(1), "count/pods": Fraction(1)}
-    return counted | _of_requests({name: _value(name, amount) for name, amount in pod.requests.items()})
+    return counted | _of_requests({name: _as_quantity(name, amount) for name, amount in pod.requests.items()})
 
 
 def _of_requests(requests: Mapping[str, Fraction]) -> Charges:
@@ -214,21 +214,21 @@ def _of_requests(requests: Mapping[str, Fraction]) -> Charges:
     return found
 
 
-def _value(name: str, amount: int) -> Fraction:
+def _as_quantity(name: str, amount: int) -> Fraction:
     return Fraction(amount, 1000) if name == "cpu" else Fraction(amount)
 
 
-def _add(charges: Charges, name: str, amount: int) -> None:
+def _add_charge(charges: Charges, name: str, amount: int) -> None:
     charges[name] = charges.get(name, Fraction(0)) + amount
 
 
-def _limits(pod: WantedPod) -> Mapping[str, Fraction]:
+def _summed_limits(pod: WantedPod) -> Mapping[str, Fraction]:
     """The sum of its limits."""
     spec = limits_as_requests({key: value for key, value in pod.spec.items() if key not in ("resources", "overhead")})
-    return {name: _value(name, amount) for name, amount in pod_requests({"spec": spec}, _COMPUTE).items() if amount}
+    return {name: _as_quantity(name, amount) for name, amount in pod_requests({"spec": spec}, _COMPUTE).items() if amount}
 
 
-def _devices(spec: Object) -> dict[str, int]:
+def _requested_devices(spec: Object) -> dict[str, int]:
     found: dict[str, int] = {}
     for request in (spec.get("devices") or {}).get("requests") or ():
         most: dict[str, int] = {}
@@ -264,5 +264,5 @@ def _in_scope(scope: Object, pod: WantedPod) -> bool:
 
 
 def _is_best_effort(pod: WantedPod) -> bool:
-    limits = _limits(pod)
+    limits = _summed_limits(pod)
     return not any(name in pod.requests or name in limits for name in ("cpu", "memory"))

@@ -34,10 +34,10 @@ _ABOUT_GROUPS = "involvedObject.kind=PodGroup,reason=Unschedulable"
 
 def read_events(client: Client, namespaces: Iterable[str]) -> list[dict[str, Any]]:
     """The warnings of the given namespaces, oldest first."""
-    return _events(client, sorted(set(namespaces)), "type=Warning")
+    return _read_events(client, sorted(set(namespaces)), "type=Warning")
 
 
-def _events(client: Client, namespaces: Iterable[str | None], fields: str) -> list[dict[str, Any]]:
+def _read_events(client: Client, namespaces: Iterable[str | None], fields: str) -> list[dict[str, Any]]:
     found = (client.list_objects(EVENT, namespace, fields=fields) for namespace in namespaces)
     return by_time(chain.from_iterable(found))
 
@@ -82,7 +82,7 @@ def reasons_of(
     devices = read_devices(client, places) if nodes is not None and places else None
     names = {use.uid: f"job {use.job} in namespace {use.namespace}" for use in uses or () if use.job}
     pod_nodes = nodes if nodes is not None else _nodes_in_doubt(client, chain(*(pods.get(job, ()) for job in active)))
-    preemptions = _preemptions(client, active, pods, uses)
+    preemptions = _read_preemptions(client, active, pods, uses)
     queued = read_queued(client, workloads, pods)
     here: dict[str, list[Object]] = defaultdict(list)
     for event in events:
@@ -141,7 +141,7 @@ def _waiting_for_volcano(
     for namespace, here in _by_namespace(waiting).items():
         groups = list_or_none(client, POD_GROUP, namespace) or []
         none: list[dict[str, Any]] = []
-        events = if_allowed(partial(_events, client, [namespace], _ABOUT_GROUPS), none) if groups else none
+        events = if_allowed(partial(_read_events, client, [namespace], _ABOUT_GROUPS), none) if groups else none
         for job in here:
             names = pod_groups_of(pods.get(job, ()))
             own = (group for group in groups if group["metadata"]["name"] in names)
@@ -166,14 +166,14 @@ def _nodes_in_doubt(client: Client, pods: Iterable[Object]) -> list[Node]:
     return [node for node in nodes if node.name in names]
 
 
-def _preemptions(
+def _read_preemptions(
     client: Client, workloads: Mapping[K, Object], pods: Mapping[K, Sequence[Object]], uses: Sequence[PodUse] | None
 ) -> dict[K, str]:
     """Who preempted pods of the workloads, in words; ``uses`` are all unfinished pods where they were read already."""
     hit = {job: obj for job, obj in workloads.items() if may_be_preempted(obj, pods.get(job, ()))}
     namespaces = {obj["metadata"]["namespace"] for obj in hit.values()}
     places = namespaces if len(namespaces) <= _READ_SINGLY else {None}
-    events = if_allowed(lambda: _events(client, places, PREEMPTED), list[dict[str, Any]]())
+    events = if_allowed(lambda: _read_events(client, places, PREEMPTED), list[dict[str, Any]]())
     found = {job: event for job, obj in hit.items() if (event := last_preemption(obj, events))}
     if found and uses is None:
         uses = if_allowed(lambda: read_uses(client), list[PodUse]())

@@ -80,17 +80,17 @@ def pending_reasons(
         yield _being_deleted(_Pods.of(workload, pods, around), around)
         return
     if is_suspended(workload):
-        yield around.queued or _paused(workload)
+        yield around.queued or _paused_reason(workload)
         return
     events = list(events)
     found = _Pods.of(workload, pods, around)
     if not failure_of(workload):
-        yield from _lost(workload, found.lost, around)
-    yield from _each(found.problem(pod, events) for pod in found.active)
+        yield from _lost_pods(workload, found.lost, around)
+    yield from _present(found.problem(pod, events) for pod in found.active)
     gave_up = list(_gave_up(workload, found, events))
     unscheduled = [
         _preempted(reason, around)
-        for reason in _each(_unscheduled(workload, pod, events, around) for pod in found.active)
+        for reason in _present(_unscheduled(workload, pod, events, around) for pod in found.active)
     ]
     if around.queued:  # What it waits for in the queue of Volcano, unless that would be in vain.
         unscheduled = sorted([around.queued, *unscheduled], key=lambda reason: not reason.final)
@@ -100,14 +100,14 @@ def pending_reasons(
     else:  # A Deployment that misses its progress deadline still runs once its pods get a node.
         yield from unscheduled
         yield from (replace(reason, final=False) for reason in gave_up)
-    yield from _each(_start_problem(workload, pod, events) for pod in found.active)
-    yield from _each(_not_ready(pod, events) for pod in found.active)
-    yield from _refusals(workload, found, events)
+    yield from _present(_start_problem(workload, pod, events) for pod in found.active)
+    yield from _present(_not_ready(pod, events) for pod in found.active)
+    yield from _creation_refusals(workload, found, events)
     succeeded = sum(has_succeeded(pod) for pod in (*found.active, *found.finished))
     if status_of(workload) != "Running" and succeeded < pods_wanted(workload):  # else others have taken their place
-        yield from _each(found.problem(pod, events) for pod in found.finished)
+        yield from _present(found.problem(pod, events) for pod in found.finished)
     yield from _stopping(workload, found, around)
-    yield from _lost(workload, found.lost_and_replaced, around)
+    yield from _lost_pods(workload, found.lost_and_replaced, around)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class _Pods:
         return len(self.active) + len(self.stopping) + len(self.lost)
 
 
-def _lost(workload: Object, pods: Sequence[Object], around: ClusterView) -> Iterator[PendingReason]:
+def _lost_pods(workload: Object, pods: Sequence[Object], around: ClusterView) -> Iterator[PendingReason]:
     if pods:
         yield PendingReason(loss_text(pods, around.pod_nodes), loss_hint(workload, pods))
 
@@ -193,11 +193,11 @@ def _being_deleted(found: _Pods, around: ClusterView) -> PendingReason:
     return PendingReason(f"the job is being deleted{pods}", "To run it again, apply its manifest with O(state=present)")
 
 
-def _each(candidates: Iterable[PendingReason | None]) -> Iterator[PendingReason]:
+def _present(candidates: Iterable[PendingReason | None]) -> Iterator[PendingReason]:
     return (candidate for candidate in candidates if candidate)
 
 
-def _paused(workload: Object) -> PendingReason:
+def _paused_reason(workload: Object) -> PendingReason:
     queue = (workload["metadata"].get("labels") or {}).get(KUEUE_QUEUE)
     if workload["kind"] == "Job" and queue:
         return PendingReason(f"the job is waiting in queue {queue} for Kueue to admit it")
@@ -210,13 +210,13 @@ def _gave_up(workload: Object, found: _Pods, events: Sequence[Object]) -> Iterat
     message = failure_of(workload)
     if not message:
         return
-    for cause in _each(found.problem(pod, events) for pod in found.finished):
+    for cause in _present(found.problem(pod, events) for pod in found.finished):
         yield replace(cause, final=True)
     what = "the training failed" if workload["kind"] == "Job" else "its pods did not become ready in time"
-    yield PendingReason(f"{what}: {_short(message)}", final=True)
+    yield PendingReason(f"{what}: {_first_line(message)}", final=True)
 
 
-def _refusals(workload: Object, found: _Pods, events: Sequence[Object]) -> Iterator[PendingReason]:
+def _creation_refusals(workload: Object, found: _Pods, events: Sequence[Object]) -> Iterator[PendingReason]:
     """Why pods were not created, the latest refusal first."""
     # A Deployment copies the condition from its ReplicaSets (deployment/progress.go). Jobs and StatefulSets have none:
     # their controllers only record events, which the server keeps for an hour (--event-ttl).
@@ -225,7 +225,7 @@ def _refusals(workload: Object, found: _Pods, events: Sequence[Object]) -> Itera
     if found.number + workload.get("status", {}).get("succeeded", 0) < pods_wanted(workload):  # else they are past
         failed = (event for event in reversed(events) if event.get("reason") == "FailedCreate")
         refusals += [event for event in failed if is_about_workload(event, workload)]
-    return (_refused(refusal.get("message") or "", workload) for refusal in refusals)
+    return (_refusal_reason(refusal.get("message") or "", workload) for refusal in refusals)
 
 
 # From pkg/kubelet: images/types.go, container/sync_result.go, kuberuntime/kuberuntime_container.go.
@@ -262,10 +262,10 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason |
             has_log = ended.get("reason") not in _NOT_STARTED
             return PendingReason(text, hint, final=loops, log=(name, container["name"]) if has_log else None)
         if reason and reason not in HARMLESS:
-            return PendingReason(f"pod {name} is in {reason}{f': {_short(message)}' if message else ''}")
+            return PendingReason(f"pod {name} is in {reason}{f': {_first_line(message)}' if message else ''}")
     if pod_phase(pod) == "Failed":
         status = pod["status"]
-        causes = filter(None, (status.get("reason"), _short(status.get("message") or "")))
+        causes = filter(None, (status.get("reason"), _first_line(status.get("message") or "")))
         return PendingReason(f"pod {name} failed: {': '.join(causes) or 'no reason given'}")
     return None
 
@@ -281,7 +281,7 @@ def _pull_problem(pod: Object, container: Object, message: str, reason: str, eve
 
 
 def _not_created(pod: Object, container: Object, message: str, reason: str) -> PendingReason:
-    cause = root_cause(message, str(container.get("image"))) or _short(runtime_cause(message)) or reason
+    cause = root_cause(message, str(container.get("image"))) or _first_line(runtime_cause(message)) or reason
     text = f"the container of pod {pod['metadata']['name']} cannot start: {cause}"
     if reason == "CreateContainerConfigError":
         hint = config_hint(message, pod)
@@ -300,7 +300,7 @@ def _spec_of(container: Object, pod: Object) -> Object:
 def _pull_cause(message: str) -> str:
     """The kubelet's message without its start, which only repeats the image."""
     start = r'^(Back-off pulling image|Failed to pull image) ("[^"]*"|\S+?)(: (ErrImagePull: )?|$)'
-    return _short(re.sub(r"^rpc error: code = \w+ desc = ", "", re.sub(start, "", message)))
+    return _first_line(re.sub(r"^rpc error: code = \w+ desc = ", "", re.sub(start, "", message)))
 
 
 def _pull_event_message(events: Sequence[Object]) -> str:
@@ -311,20 +311,20 @@ def _pull_event_message(events: Sequence[Object]) -> str:
 
 def _end_of(pod: Object, container: Object, ended: Mapping[str, Any], again: bool) -> tuple[str, str]:
     """How a container ended, maybe not for the first time, and the hint."""
-    restarts = _restarts(container) if again else ""
+    restarts = _restart_count(container) if again else ""
     if ended.get("reason") == "OOMKilled":
         return f"{'keeps running' if again else 'ran'} out of memory (OOMKilled){restarts}", "Raise resources.memory"
     if ended.get("reason") in _NOT_STARTED:
         message = ended.get("message") or ""
         hint = start_hint(message, _spec_of(container, pod), pod["spec"].get("nodeName")).text
-        return f"cannot start: {_short(runtime_cause(message)) or ended['reason']}", hint
+        return f"cannot start: {_first_line(runtime_cause(message)) or ended['reason']}", hint
     if not ended.get("exitCode"):
         return f"keeps ending without an error{restarts}", "Set environment.command to a program that keeps running"
     how = f"{'keeps failing' if again else 'failed'} with exit code {ended.get('exitCode')}{restarts}"
     return how, "Read its logs for the cause"
 
 
-def _restarts(container: Object) -> str:
+def _restart_count(container: Object) -> str:
     number = container.get("restartCount", 0)
     return f" ({number_of(number, 'restart')})" if number else ""
 
@@ -348,8 +348,8 @@ def refused_condition(pod: Object) -> Mapping[str, Any] | None:
 def _unscheduled(workload: Object, pod: Object, events: Sequence[Object], around: ClusterView) -> PendingReason | None:
     condition = refused_condition(pod)
     if condition:
-        return _unschedulable(pod, condition, around)
-    if unclaimed := _unclaimed(workload, pod, events):
+        return _unschedulable_reason(pod, condition, around)
+    if unclaimed := _missing_claim(workload, pod, events):
         return unclaimed
     scheduler = pod["spec"].get("schedulerName") or _DEFAULT_SCHEDULER
     if pod["spec"].get("nodeName") or scheduler == _DEFAULT_SCHEDULER:
@@ -358,7 +358,7 @@ def _unscheduled(workload: Object, pod: Object, events: Sequence[Object], around
     return PendingReason(text, "Check that the scheduler is installed")
 
 
-def _unclaimed(workload: Object, pod: Object, events: Sequence[Object]) -> PendingReason | None:
+def _missing_claim(workload: Object, pod: Object, events: Sequence[Object]) -> PendingReason | None:
     """The scheduler says nothing of a pod without its claims; the controller that makes them does, in events."""
     spec, name = pod["spec"], pod["metadata"]["name"]
     made = {one["name"] for one in pod.get("status", {}).get("resourceClaimStatuses") or ()}
@@ -369,11 +369,11 @@ def _unclaimed(workload: Object, pod: Object, events: Sequence[Object]) -> Pendi
     for event in reversed(refusals if any("resourceClaimTemplateName" in one for one in missing) else ()):
         message = _CLAIM_OF_POD.sub("", event.get("message") or "")
         if quota_refusal(message):
-            return _refused(message, workload)
+            return _refusal_reason(message, workload)
         template = _NO_TEMPLATE.search(message)
         if template and _is_early(event, pod):
             return PendingReason(f"pod {name} is waiting for its ResourceClaimTemplate {template[1]}")
-        what = f"ResourceClaimTemplate {template[1]} not found" if template else _short(message)
+        what = f"ResourceClaimTemplate {template[1]} not found" if template else _first_line(message)
         hint = "Apply its manifest again with O(state=present)" if template else ""
         return PendingReason(f"pod {name} gets no devices: {what}", hint, needs_user=True)
     if claim := next((one["resourceClaimName"] for one in missing if "resourceClaimName" in one), None):
@@ -396,7 +396,7 @@ _NO_TEMPLATE = re.compile(r'resourceclaimtemplate\.resource\.k8s\.io "([-.a-z0-9
 _SELECTOR_FAILS = re.compile(r"claim \S+: (selector #\d+): CEL runtime error: (.*)", re.DOTALL)
 
 
-def _unschedulable(pod: Object, condition: Mapping[str, Any], around: ClusterView) -> PendingReason:
+def _unschedulable_reason(pod: Object, condition: Mapping[str, Any], around: ClusterView) -> PendingReason:
     nodes, name = around.nodes, pod["metadata"]["name"]
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if gates:
@@ -406,7 +406,7 @@ def _unschedulable(pod: Object, condition: Mapping[str, Any], around: ClusterVie
     if claim:
         return missing_claim(f"pod {name}", claim[1], pod["metadata"]["namespace"])
     if fails := _SELECTOR_FAILS.search(message):
-        text = f"pod {name} cannot be scheduled: {fails[1]} of its claim fails on a device: {_short(fails[2])}"
+        text = f"pod {name} cannot be scheduled: {fails[1]} of its claim fails on a device: {_first_line(fails[2])}"
         return PendingReason(text, "Correct the selector: not every device has what it names", needs_user=True)
     about_claims = "persistentvolumeclaim" in message.lower()  # reported first, whatever the nodes have free
     shortage = None
@@ -444,10 +444,10 @@ def _start_problem(workload: Object, pod: Object, events: Iterable[Object]) -> P
         return None
     message, name, node = str(faults[-1].get("message") or ""), pod["metadata"]["name"], pod["spec"]["nodeName"]
     if is_node_fault(faults[-1]):
-        text = f"pod {name} cannot start on node {node}: {_short(runtime_cause(message))}"
+        text = f"pod {name} cannot start on node {node}: {_first_line(runtime_cause(message))}"
         cordon = f"If this lasts, take the node out of use (kubectl cordon {node})"
         return PendingReason(text, f"{cordon} and restart the job with O(state=restarted)")
-    text = f"pod {name} is waiting for a volume: {_short(message)}"
+    text = f"pod {name} is waiting for a volume: {_first_line(message)}"
     if not concerns_template(message, workload, pod):
         return PendingReason(text)
     hint = volume_hint(message, pod)
@@ -460,7 +460,7 @@ def _not_ready(pod: Object, events: Sequence[Object]) -> PendingReason | None:
     if not starting or pod_phase(pod) != "Running":
         return None
     failures = [event for event in events if event.get("reason") == "Unhealthy" and _is_about(event, pod)]
-    cause = f": {_short(failures[-1].get('message') or '')}" if failures else " yet"
+    cause = f": {_first_line(failures[-1].get('message') or '')}" if failures else " yet"
     text = f"pod {pod['metadata']['name']} is running but not ready{cause}"
     for container in starting:
         ended = (container.get("lastState") or {}).get("terminated")
@@ -525,12 +525,12 @@ def _amounts(text: str) -> dict[str, str]:
     return amounts
 
 
-def _refused(message: str, workload: Object) -> PendingReason:
+def _refusal_reason(message: str, workload: Object) -> PendingReason:
     quota = quota_refusal(message)
     if not quota:
         lasting = _LASTING_REFUSAL.search(message) is not None
         hint = refusal_hint(message, workload["metadata"]["namespace"])
-        text = f"pods cannot be created: {_short(message)}"
+        text = f"pods cannot be created: {_first_line(message)}"
         return PendingReason(text, hint.text, final=lasting, needs_user=hint.needs_user, refusal=message)
     if too_small := too_small_quota(quota, pods_wanted(workload)):
         return replace(too_small, refusal=message)
@@ -562,7 +562,7 @@ _LASTING_REFUSAL = re.compile(r"(?:is forbidden: (?!error looking up service acc
 _LONGEST = 240
 
 
-def _short(message: str) -> str:
+def _first_line(message: str) -> str:
     """The first line, cut after ``_LONGEST`` characters, without the full stop that ``sentence`` adds."""
     line = message.strip().partition("\n")[0].rstrip(". ")
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1].rstrip() + "…"

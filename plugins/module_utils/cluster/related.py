@@ -38,7 +38,7 @@ def pods_of_template(workload: Object, pods: Iterable[Object]) -> list[Object]:
             for kind in ("initContainers", "containers")
         },
     }
-    return [pod for pod in own_pods(workload, pods) if _within(wanted, pod)]
+    return [pod for pod in own_pods(workload, pods) if _is_contained(wanted, pod)]
 
 
 def small_number(text: str) -> int | None:
@@ -88,12 +88,12 @@ def main_container(containers: Iterable[Object]) -> Object:
     return next((container for container in containers if container["name"] == MAIN_CONTAINER), containers[0])
 
 
-def _within(wanted: Any, found: Any) -> bool:
+def _is_contained(wanted: Any, found: Any) -> bool:
     """Whether ``found`` contains all of ``wanted``; controllers and admission add to pods what no template has."""
     if isinstance(wanted, Mapping):
         found = found or {}
-        return isinstance(found, Mapping) and all(_within(value, found.get(key)) for key, value in wanted.items())
+        return isinstance(found, Mapping) and all(_is_contained(value, found.get(key)) for key, value in wanted.items())
     if isinstance(wanted, list) and all(isinstance(entry, Mapping) and "name" in entry for entry in wanted):
         named = {entry.get("name"): entry for entry in found or ()}
-        return all(_within(entry, named.get(entry["name"])) for entry in wanted)
+        return all(_is_contained(entry, named.get(entry["name"])) for entry in wanted)
     return bool(wanted == found)

@@ -27,7 +27,9 @@ def referenced_secret_values(client: Client, namespace: str, pod_specs: Iterable
                 if reference := (variable.get("valueFrom") or {}).get("secretKeyRef"):
                     keys.setdefault(reference["name"], set()).add(reference["key"])
     names = sorted(keys)[:_MOST]
-    found = run_concurrently(lambda name: _data(client, namespace, name), names, client.concurrency) if names else ()
+    found = (
+        run_concurrently(lambda name: _secret_data(client, namespace, name), names, client.concurrency) if names else ()
+    )
     texts = (_decoded(data[key]) for name, data in zip(names, found, strict=True) for key in keys[name] if key in data)
     return {text for value in texts for text in _maskable(value)}
 
@@ -39,7 +41,7 @@ def log_secrets(client: Client, workload: Mapping[str, Any]) -> set[str]:
     return live_secret_values(workload) | referenced
 
 
-def _data(client: Client, namespace: str, name: str) -> Mapping[str, str]:
+def _secret_data(client: Client, namespace: str, name: str) -> Mapping[str, str]:
     secret = if_allowed(lambda: client.get(SECRET, namespace, name, leaves_out=True), None)
     return (secret or {}).get("data") or {}
 

@@ -54,7 +54,7 @@ def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shorta
     counted = counted_requests(pod)
     requests = {resource: amount for resource, amount in counted.items() if _is_listed(resource)}
     return (
-        _broken(counted, members, place)
+        _invalid_configuration(counted, members, place)
         or _of_another_architecture(pod, members, place)
         or _larger_than_any(requests, members, place, pod)
         or _larger_than_a_device(counted, members, place)
@@ -92,7 +92,7 @@ def place_of(pod: Object, nodes: Sequence[Node]) -> Shortage | tuple[str, list[N
         return Shortage(f"no node of {place} matches its node selector {labels}", lasting=True)
     wanted = [node for node in labelled if not unmet_expressions(pod["spec"], node.labels)]
     if not wanted:
-        return _unmet(pod, labelled, place)
+        return _unmet_affinity(pod, labelled, place)
     members = [node for node in wanted if not _untolerated(node, pod)]
     if not members:
         return _all_tainted(pod, wanted, place)
@@ -130,7 +130,7 @@ def _empty_pool(place: str, nodes: Sequence[Node]) -> Shortage:
     return Shortage(f"{place} has no nodes", hint, lasting=True, unknown=UNKNOWN_POOL)
 
 
-def _unmet(pod: Object, nodes: Sequence[Node], place: str) -> Shortage:
+def _unmet_affinity(pod: Object, nodes: Sequence[Node], place: str) -> Shortage:
     """What the required node affinity of the pod asks for and no node has."""
     unmet = {json.dumps(each): each for node in nodes for each in unmet_expressions(pod["spec"], node.labels)}
     expression = next(iter(unmet.values()))
@@ -150,7 +150,7 @@ def _unmet(pod: Object, nodes: Sequence[Node], place: str) -> Shortage:
     return Shortage(f"no node of {place} matches its node affinity {text}", lasting=True)
 
 
-def _broken(requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> Shortage | None:
+def _invalid_configuration(requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> Shortage | None:
     """The configuration of the devices that it needs is invalid on every node."""
     for profile in {row.profile for row, amount in catalog().rows_in(requests) if amount}:
         if all(node.counted_as.get(profile) == BROKEN for node in nodes):
@@ -246,7 +246,7 @@ def _larger_than_any(requests: Mapping[str, int], nodes: Sequence[Node], place: 
         largest = max(node.allocatable.get(resource, 0) for node in nodes)
         if requests[resource] <= largest:
             continue
-        noun = _noun(resource)
+        noun = _resource_noun(resource)
         if not largest:
             # While its device plugin restarts, a node lists 0 (for five minutes: pkg/kubelet/cm/devicemanager,
             # endpointStopGracePeriod), and keeps its GPU type.
@@ -260,7 +260,7 @@ def _larger_than_any(requests: Mapping[str, int], nodes: Sequence[Node], place: 
         )
         needs, most = _needs(resource, requests[resource]), _at_most(resource, largest)
         text = f"{needs}, but the largest node of {place} has {most}"
-        return Shortage(text, f"Lower resources.{_field(resource)}{spread}", lasting=True)
+        return Shortage(text, f"Lower resources.{_manifest_field(resource)}{spread}", lasting=True)
     return None
 
 
@@ -269,9 +269,9 @@ def _too_much_together(requests: Mapping[str, int], nodes: Sequence[Node], place
     if any(all(node.allocatable.get(key, 0) >= requests[key] for key in requests) for node in nodes):
         return None
     needed = [key for key in requests if requests[key]]
-    needs = _enumerate([_amount(key, requests[key], math.ceil) for key in needed])
+    needs = _enumerate([_resource_amount(key, requests[key], math.ceil) for key in needed])
     text = f"it needs {needs} on one node, and no node of {place} is that large"
-    fields = _enumerate([f"resources.{_field(key)}" for key in needed])
+    fields = _enumerate([f"resources.{_manifest_field(key)}" for key in needed])
     # A node whose device plugin restarts lists 0 for a while.
     lasting = not any(node.gpu_type and not node.gpu_total for node in nodes)
     return Shortage(text, f"Lower one of {fields}, or set resources.pool to another pool", lasting)
@@ -283,7 +283,7 @@ def _none_accepts_pods(nodes: Sequence[Node], place: str) -> Shortage | None:
     hint = "Make a node schedulable again, or set resources.pool to another pool"
     if len(nodes) == 1:
         return Shortage(f"the only node of {place} is {_UNAVAILABLE[nodes[0].status]}", hint)
-    return Shortage(f"none of the {len(nodes)} nodes of {place} accepts pods: {_unavailable(nodes)}", hint)
+    return Shortage(f"none of the {len(nodes)} nodes of {place} accepts pods: {_unavailable_counts(nodes)}", hint)
 
 
 def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str, hint: str) -> Shortage | None:
@@ -295,10 +295,10 @@ def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str
     best = max(nodes, key=lambda node: node.free(scarcest))
     free, missing = best.free(scarcest), requests[scarcest] - best.free(scarcest)
     if missing <= 0:
-        nouns = _enumerate([_noun(resource) for resource in needed])
+        nouns = _enumerate([_resource_noun(resource) for resource in needed])
         return Shortage(f"no single node of {place} has enough {nouns} free at the same time", hint)
     needs, number = _needs(scarcest, requests[scarcest]), len(nodes)
-    unavailable = _unavailable(nodes)
+    unavailable = _unavailable_counts(nodes)
     if not free:
         none = f"none of the {number} nodes of {place} has any" if number > 1 else f"the only node of {place} has none"
         return Shortage(f"{needs}, but {none} free{f' ({unavailable})' if unavailable else ''}", hint)
@@ -307,7 +307,9 @@ def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str
     )
     amount = f"{_at_most(scarcest, free)}{'' if number > 1 else ' free'}"
     where = "; ".join(filter(None, (f"on {best.name}", unavailable)))
-    return Shortage(f"{needs}, but {most} {amount} ({where}), {_amount(scarcest, missing, math.ceil)} short", hint)
+    return Shortage(
+        f"{needs}, but {most} {amount} ({where}), {_resource_amount(scarcest, missing, math.ceil)} short", hint
+    )
 
 
 def _seem_full(
@@ -317,11 +319,11 @@ def _seem_full(
     lacking = [resource for resource in requests if re.search(rf"Insufficient {re.escape(resource)}\b", refusal)]
     if not lacking:
         return None
-    nouns = _enumerate([_noun(resource) for resource in lacking])
+    nouns = _enumerate([_resource_noun(resource) for resource in lacking])
     return Shortage(f"{_needs(lacking[0], requests[lacking[0]])}, but no node of {place} has enough {nouns} free", hint)
 
 
-def _unavailable(nodes: Sequence[Node]) -> str:
+def _unavailable_counts(nodes: Sequence[Node]) -> str:
     """``2 cordoned and 1 not ready``."""
     counts = {word: sum(node.status == status for node in nodes) for status, word in _UNAVAILABLE.items()}
     return " and ".join(f"{number} {word}" for word, number in counts.items() if number)
@@ -330,7 +332,7 @@ def _unavailable(nodes: Sequence[Node]) -> str:
 _UNAVAILABLE = {MAINTAINING: "cordoned", FAULTY: "not ready"}
 
 
-def _noun(resource: str) -> str:
+def _resource_noun(resource: str) -> str:
     if row := catalog().row(resource):
         return row.noun
     return "CPU" if resource == "cpu" else "memory"
@@ -342,22 +344,22 @@ def _is_listed(resource: str) -> bool:
     return row is None or row.listed
 
 
-def _field(resource: str) -> str:
+def _manifest_field(resource: str) -> str:
     """The field of ``resources`` in a manifest."""
     row = catalog().row(resource)
     return row.documented if row else resource
 
 
 def _needs(resource: str, number: int) -> str:
-    return f"it needs {_amount(resource, number, math.ceil)} on one node"
+    return f"it needs {_resource_amount(resource, number, math.ceil)} on one node"
 
 
 def _at_most(resource: str, number: int) -> str:
     """Rounded down, so that a little too little never reads as enough."""
-    return _amount(resource, number, math.floor)
+    return _resource_amount(resource, number, math.floor)
 
 
-def _amount(resource: str, number: int, rounded: Callable[[float], float]) -> str:
+def _resource_amount(resource: str, number: int, rounded: Callable[[float], float]) -> str:
     if row := catalog().row(resource):
         return row.text(number)
     return f"{cores(number)} CPU" if resource == "cpu" else f"{gibibytes(number, rounded)} of memory"

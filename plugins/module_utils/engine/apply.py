@@ -207,11 +207,11 @@ class Executor:
         if step.owned and owner and not self.check_mode:  # In check mode, the Job has no real uid.
             step = replace(step, desired=with_owner(step.desired, owner, owner["metadata"]["uid"]))
         if owner and not self.check_mode and _is_leftover(step.live, owner):
-            return self._apply(replace(step, live={}), plan, former=step.live)
+            return self._apply_object(replace(step, live={}), plan, former=step.live)
         if step.action is Action.UNCHANGED:
             return step.live
         if step.replaces:
-            return self._recreate(step, plan, result)
+            return self._recreate_object(step, plan, result)
         if step.action is Action.CREATE and step.live and self.check_mode:
             return None  # A dry run would be about the object that is terminating.
         if step.action is Action.CREATE and not self.check_mode:
@@ -219,14 +219,14 @@ class Executor:
             step = replace(step, live={})
         if step.action is Action.UPDATE:
             step = self._hand_over_replicas(step)
-        return self._write(step, plan, result)
+        return self._write_step(step, plan, result)
 
-    def _write(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
+    def _write_step(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
         """The written object; None, with a warning, if a dry run cannot validate the write."""
         try:
             if step.patches:
                 return guarded_patch(self.client, step, dry_run=self.check_mode)
-            return self._apply(step, plan)
+            return self._apply_object(step, plan)
         except ApiError as error:
             if self.check_mode and (error.is_forbidden or error.is_missing_namespace):
                 # A dry run needs the same permission as the write, a plan only that to read (Kubernetes documentation,
@@ -236,7 +236,7 @@ class Executor:
                 return None
             raise
 
-    def _apply(self, step: Step, plan: Plan, former: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _apply_object(self, step: Step, plan: Plan, former: dict[str, Any] | None = None) -> dict[str, Any]:
         def apply(*, force: bool) -> dict[str, Any]:
             return guarded_apply(
                 self.client,
@@ -255,7 +255,7 @@ class Executor:
                 return apply(force=True)
             raise
 
-    def _recreate(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
+    def _recreate_object(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
         """Delete, wait for the deletion, create (validated before); restore the former object if that fails."""
         if self.check_mode:
             return None
@@ -278,15 +278,15 @@ class Executor:
             not_created = f"The former {kind} was deleted, its successor was not created."
             raise _PartiallyApplied(f"{as_sentence(error)} {not_created} {_RUN_AGAIN}") from error
         try:
-            return self._write(replace(step, live={}), plan, result)
+            return self._write_step(replace(step, live={}), plan, result)
         except ConcurrentChange as error:  # Another run has created it.
             raise _PartiallyApplied(str(error)) from error
         except KubeError as error:
             unknown = f"The former {kind} was deleted. It is not known whether its successor was created. {_RUN_AGAIN}"
-            outcome = unknown if error.may_be_written else self._restore(step.live, plan)
+            outcome = unknown if error.may_be_written else self._restore_workload(step.live, plan)
             raise _PartiallyApplied(f"{as_sentence(error)} {outcome}") from error
 
-    def _restore(self, live: dict[str, Any], plan: Plan) -> str:
+    def _restore_workload(self, live: dict[str, Any], plan: Plan) -> str:
         """Create the former workload again, and what it owned: the garbage collector has deleted that as well."""
         former: dict[str, Any] | None = None
         try:
@@ -337,7 +337,7 @@ class Executor:
 
         def is_gone() -> bool:
             nonlocal left, kills
-            left = self._left(step, plan)
+            left = self._remaining_objects(step, plan)
             if left and kills:  # Not before it is certain that the pods are not those of another run.
                 self._kill_pods(plan)
                 kills = False
@@ -353,7 +353,7 @@ class Executor:
                 f"again once it is gone{at_once}."
             )
 
-    def _left(self, step: Step, plan: Plan) -> str:
+    def _remaining_objects(self, step: Step, plan: Plan) -> str:
         """What is not gone yet: the live object, else former pods and their nodes. Raises ConcurrentChange."""
         awaited = step.live or step.desired
         metadata = awaited["metadata"]
@@ -420,11 +420,11 @@ def _progress(plan: Plan, done: int) -> str:
     )
     if not made:
         return ""
-    outcomes = [f"{_title(step, plan)} {_VERBS[step.action]}" for step in made]
-    return f"Done: {abridged(outcomes, _NAMED)}. Left: {abridged([_title(step, plan) for step in left], _NAMED)}."
+    outcomes = [f"{_step_title(step, plan)} {_VERBS[step.action]}" for step in made]
+    return f"Done: {abridged(outcomes, _NAMED)}. Left: {abridged([_step_title(step, plan) for step in left], _NAMED)}."
 
 
-def _title(step: Step, plan: Plan) -> str:
+def _step_title(step: Step, plan: Plan) -> str:
     namespace = step.identity["metadata"].get("namespace") or plan.namespace
     return f"{step.kind} {step.name}" + (f" in namespace {namespace}" if namespace != plan.namespace else "")
 

@@ -21,7 +21,7 @@ def diffs_of(plan: Plan) -> list[dict[str, str]]:
     changed = (step for step in (*plan.prerequisites, *plan.steps) if step.action is not Action.UNCHANGED)
     # Updates that only set the uid of a recreated workload are hidden.
     shown = [step for step in changed if step.action is not Action.UPDATE or _shown_changes(step)]
-    return [_diff(step, plan) for step in shown]
+    return [_step_diff(step, plan) for step in shown]
 
 
 def _shown_changes(step: Step) -> list[Change]:
@@ -32,7 +32,7 @@ def _shown_changes(step: Step) -> list[Change]:
     return [change for change in step.changes if change.path[:2] not in hidden]
 
 
-def _diff(step: Step, plan: Plan) -> dict[str, str]:
+def _step_diff(step: Step, plan: Plan) -> dict[str, str]:
     metadata = step.identity["metadata"]
     title = f"{metadata['namespace']}/{step.name}" if metadata.get("namespace") else step.name
     before, after = "", ""
@@ -148,11 +148,11 @@ def _dumper() -> Any:
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
-    WithoutAliases.add_representer(str, _text)
+    WithoutAliases.add_representer(str, _represent_lines)
     return WithoutAliases
 
 
-def _text(dumper: Any, text: str) -> Any:
+def _represent_lines(dumper: Any, text: str) -> Any:
     """A string of several lines, such as a file of a ConfigMap, is shown and compared line by line."""
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 

@@ -81,7 +81,7 @@ def unmanaged_workloads(plans: Iterable[Plan], client: Client) -> list[Blocker]:
     for plan in sorted(plans, key=lambda plan: plan.namespace):
         for resource in WORKLOADS:
             names[resource, plan.namespace][plan.name] = plan
-    return _taken(client, names, "Only jobs submitted with gpuctl_job can be managed with it.")
+    return _names_in_use(client, names, "Only jobs submitted with gpuctl_job can be managed with it.")
 
 
 def block_plans(plans: list[Plan], blockers: Iterable[Blocker], keep_going: bool) -> list[Plan]:
@@ -104,7 +104,7 @@ def block_plans(plans: list[Plan], blockers: Iterable[Blocker], keep_going: bool
 Names = dict[tuple[Resource, str], dict[str, Plan]]  # by kind and namespace: names, and the plan that wants each
 
 
-def _taken(client: Client, names: Names, hint: str) -> list[Blocker]:
+def _names_in_use(client: Client, names: Names, hint: str) -> list[Blocker]:
     """The plans whose names belong to objects of another job or of none: one list per kind and namespace.
 
     An object of the same job may have appeared since the plan was made: another run creates it. ``hint`` may have the
@@ -135,7 +135,7 @@ def _unmanaged_objects(plans: list[Plan], client: Client) -> list[Blocker]:
             if (step.action is Action.CREATE and not step.live) or changes_kind:
                 names[resource_of(dict(step.identity)), plan.namespace][step.name] = plan
     delete = "kubectl delete {kind} {name} -n {namespace}"
-    return _taken(client, names, f"Give the job another name, or delete the object with: {delete}")
+    return _names_in_use(client, names, f"Give the job another name, or delete the object with: {delete}")
 
 
 def _closed_namespaces(plans: Iterable[Plan], client: Client, namespace_meant: Suggest) -> list[Blocker]:

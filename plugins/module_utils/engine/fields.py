@@ -108,7 +108,7 @@ def _merge_keys(field: str | Key, item: Any) -> tuple[str, ...]:
     return _MERGE_KEYS.get(field, ())
 
 
-def _key(keys: tuple[str, ...], item: Any) -> Key:
+def _item_key(keys: tuple[str, ...], item: Any) -> Key:
     item = item if isinstance(item, dict) else {}
     return tuple((name, item.get(name, KEY_DEFAULTS.get(name))) for name in keys)
 
@@ -128,9 +128,9 @@ def _differences(desired: Any, live: Any, path: Path, taken_over: frozenset[Path
             yield from (Change((*path, name), live[name], ABSENT) for name in live.keys() - desired.keys())
     elif isinstance(desired, list) and isinstance(live, list) and desired and _merge_keys(path[-1], desired[0]):
         keys = _merge_keys(path[-1], desired[0])
-        present = {_key(keys, item): item for item in live}
+        present = {_item_key(keys, item): item for item in live}
         for item in desired:
-            key = _key(keys, item)
+            key = _item_key(keys, item)
             yield from _differences(item, present.get(key, ABSENT), (*path, key), taken_over)
     elif not _same(desired, live, path):
         yield Change(path, live, desired)

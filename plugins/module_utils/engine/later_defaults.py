@@ -39,7 +39,7 @@ _BUILT_BY = ("metadata", "annotations", BUILT_BY)
 
 def marked(workload: Mapping[str, Any], defaults: LaterDefaults) -> dict[str, Any]:
     """The desired workload with the version that builds it."""
-    return dict(with_value_at(workload, _BUILT_BY, max(defaults, key=_number)))
+    return dict(with_value_at(workload, _BUILT_BY, max(defaults, key=_version_number)))
 
 
 def as_formerly_built(
@@ -53,8 +53,8 @@ def as_formerly_built(
     if built_by == value_at(desired, _BUILT_BY):
         return desired
     former: dict[str, Any] = with_value_at(desired, _BUILT_BY, built_by)
-    for version in sorted(defaults, key=_number, reverse=True):
-        if built_by is not ABSENT and _number(version) <= _number(built_by):
+    for version in sorted(defaults, key=_version_number, reverse=True):
+        if built_by is not ABSENT and _version_number(version) <= _version_number(built_by):
             break
         for default in defaults[version]:
             wanted = default.kind == desired["kind"] and (default.replaces_pods or not only_pods)
@@ -70,7 +70,7 @@ def _was_built_before(live: Mapping[str, Any], default: LaterDefault) -> bool:
     return not changes({name: default.former}, {name: value_at(live, default.path)}, FIELD_MANAGER)
 
 
-def _number(version: str) -> tuple[int, ...]:
+def _version_number(version: str) -> tuple[int, ...]:
     """``1.10`` is more than ``1.9``, and what is no version less than any."""
     parts = version.split(".")
     return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else ()

@@ -86,7 +86,7 @@ class NodeWriter:
 
         changes = list(changes)
         counter = Counter(self.progress, len(changes), "node", "labelled")
-        results = run_concurrently_until(stops, self._write, changes, self.client.concurrency, counter.add)
+        results = run_concurrently_until(stops, self._write_labels, changes, self.client.concurrency, counter.add)
         return WriteResult(
             tuple(result for result in results if isinstance(result, LabelChange)),
             tuple(result for result in results if isinstance(result, NodeFailure)),
@@ -105,7 +105,7 @@ class NodeWriter:
         )
         return self.write(reverse, keep_going=True).failures
 
-    def _write(self, change: LabelChange) -> LabelChange | NodeFailure:
+    def _write_labels(self, change: LabelChange) -> LabelChange | NodeFailure:
         metadata = change.metadata
         patch = {"metadata": {"labels": dict(change.labels)}}
         try:
@@ -186,14 +186,14 @@ def _not_found(node: str) -> NodeFailure:
 
 def _conflict(change: LabelChange, found: Mapping[str, str | None]) -> NodeFailure:
     what = "; ".join(
-        f"{key} is now {_shown(found[key])} and was {_shown(value)} when this task read it"
+        f"{key} is now {_shown_value(found[key])} and was {_shown_value(value)} when this task read it"
         for key, value in change.based_on.items()
         if found[key] != value
     )
     return NodeFailure(change.node, "LabelConflict", f"{change.node}: someone else changed its labels: {what}.")
 
 
-def _shown(value: str | None) -> str:
+def _shown_value(value: str | None) -> str:
     return "not set" if value is None else value or "empty"
 
 

@@ -60,7 +60,7 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     own = _own_namespace(task)
     job_task = task.with_options(_job_options(options, [own.name] if own else options.namespaces))
     job_task, jobs = read_permitted(job_task, read_jobs_info)
-    quotas = _if_readable(unreadable, "quotas", lambda: _quotas(job_task)) or []
+    quotas = _if_readable(unreadable, "quotas", lambda: _quota_rows(job_task)) or []
     nodes, pools = _nodes_and_pools(task, unreadable)
     for problem in names_not_found(job_task, jobs["results"], {row["namespace"] for row in quotas}):
         raise TaskFailed(problem)
@@ -100,7 +100,7 @@ def _job_options(options: StatusOptions, namespaces: list[str] | None) -> JobInf
     )
 
 
-def _quotas(task: Task[JobInfoOptions]) -> list[Row]:
+def _quota_rows(task: Task[JobInfoOptions]) -> list[Row]:
     options = QuotaInfoOptions(namespaces=task.options.namespaces, allowed_namespaces=task.options.allowed_namespaces)
     return read_quota_rows(task.with_options(options))
 
@@ -154,11 +154,11 @@ def with_restarts(jobs: Iterable[Row], pods: Iterable[Row], now: datetime) -> li
     """
     own: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for pod in pods:
-        own[_key(pod)].append(pod)
-    return [{**job, **_of_pods(own[_key(job)], now)} for job in jobs]
+        own[_row_key(pod)].append(pod)
+    return [{**job, **_of_pods(own[_row_key(job)], now)} for job in jobs]
 
 
-def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _row_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["namespace"], row["name"], row["kind"]
 
 

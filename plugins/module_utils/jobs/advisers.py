@@ -61,16 +61,16 @@ class Advisers:
     def before(self, plans: Sequence[Plan]) -> list[Blocker]:
         found: list[Blocker] = []
         if any(plan.changed for plan in plans):
-            self._ask(lambda adviser: found.extend(adviser.before(plans)))
+            self._ask_advisers(lambda adviser: found.extend(adviser.before(plans)))
         return found
 
     def fits(self, results: Sequence[ApplyResult]) -> Fits:
         found: dict[JobId, Mapping[str, Any]] = {}
         if any(result.plan.changed for result in results):
-            self._ask(lambda adviser: found.update(adviser.fits(results)))
+            self._ask_advisers(lambda adviser: found.update(adviser.fits(results)))
         return found
 
-    def _ask(self, ask: Callable[[Adviser], None]) -> None:
+    def _ask_advisers(self, ask: Callable[[Adviser], None]) -> None:
         for adviser in self._all:
             without_failing(self._advised.task, adviser.unknown, partial(ask, adviser), None)
 

@@ -37,7 +37,7 @@ class FoundClasses:
 
 def find_classes(client: Client, jobs: Iterable[SelectedJob], declared: Declared) -> FoundClasses:
     """Three lists, if there are jobs that request whole devices or partitions of a pool without a device_class."""
-    wanted = [(job, rows) for job in jobs if (rows := _unclaimed(job, declared))]
+    wanted = [(job, rows) for job in jobs if (rows := _unclaimed_devices(job, declared))]
     found = FoundClasses()
     if not wanted:
         return found
@@ -68,7 +68,7 @@ def _pool(job: SelectedJob) -> str:
     return job.model.resources.pool if job.model else ""
 
 
-def _unclaimed(job: SelectedJob, declared: Declared) -> list[DeviceResource]:
+def _unclaimed_devices(job: SelectedJob, declared: Declared) -> list[DeviceResource]:
     """What a job requests as resources, of a vendor whose devices a driver may offer."""
     resources = job.model.resources if job.model else None
     if resources is None or not resources.gpu or resources.gpu_share is not None:
@@ -90,7 +90,7 @@ def _classes_of(rows: Sequence[DeviceResource], nodes: Sequence[Node], inventory
         for device in inventory.devices
         if device.id[0] == block["driver"] and any(device.reaches(node) for node in nodes)
     ]
-    values = _values(block, rows)
+    values = _attribute_values(block, rows)
     devices = [device for device in offered if values.items() <= device.attributes.items()]
     return sorted(name for name, each in (inventory.classes or {}).items() if _is_of(each, devices))
 
@@ -99,7 +99,7 @@ def _is_of(each: DeviceClass, devices: Iterable[Device]) -> bool:
     return bool(each.selection.conditions) and any(device.meets(each.selection) for device in devices)
 
 
-def _values(block: Mapping[str, object], rows: Sequence[DeviceResource]) -> dict[str, object]:
+def _attribute_values(block: Mapping[str, object], rows: Sequence[DeviceResource]) -> dict[str, object]:
     """The attributes of whole devices, or of the partitions, by ``domain/name``."""
     partition = rows[0].partition
     part: object = (block.get("partitions") or {}) if partition else block

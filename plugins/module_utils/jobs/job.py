@@ -114,7 +114,7 @@ def run(task: Task[JobOptions], state: State | None = None, jobs: list[SelectedJ
     if not options.missing_ok and results and all(result.plan.missing for result in results):
         raise TaskFailed(_nothing_to_delete(results))
     problems += _failed_before(applied) if options.wait else []
-    report = _report(task, results, waited, advisers.fits(applied))
+    report = _task_result(task, results, waited, advisers.fits(applied))
     if problems:
         raise TaskFailed("\n".join(problems), **{name: report[name] for name in ("changed", "results", "diff")})
     return report
@@ -321,7 +321,9 @@ def _failed_before(applied: Iterable[ApplyResult]) -> list[str]:
     return problems
 
 
-def _report(task: Task[JobOptions], applied: list[ApplyResult], wait_result: WaitResult, fits: Fits) -> dict[str, Any]:
+def _task_result(
+    task: Task[JobOptions], applied: list[ApplyResult], wait_result: WaitResult, fits: Fits
+) -> dict[str, Any]:
     try:
         reasons, address = _stuck_reasons(task, applied, wait_result), _node_address(task, applied)
     except KubeError as error:  # The jobs were applied: report that.
@@ -336,7 +338,7 @@ def _report(task: Task[JobOptions], applied: list[ApplyResult], wait_result: Wai
             check_mode=task.check_mode,
             fit=fits.get((result.plan.namespace, result.plan.name)),
         )
-        | _size(result)
+        | _job_request(result)
         for result in applied
     ]
     message = action_summary(results, "job")
@@ -352,7 +354,7 @@ def _report(task: Task[JobOptions], applied: list[ApplyResult], wait_result: Wai
     }
 
 
-def _size(result: ApplyResult) -> dict[str, Any]:
+def _job_request(result: ApplyResult) -> dict[str, Any]:
     """What the job requests and its sweep; after a deletion, what it had requested."""
     steps = (step for step in result.plan.steps if step.kind in WORKLOAD_KINDS)
     workloads = [result.workload, *(obj for step in steps for obj in (step.desired, step.live))]

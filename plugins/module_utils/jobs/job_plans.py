@@ -83,7 +83,7 @@ class ClassesFound(Exception):
 
 
 def plan_present(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerStore) -> list[Plan]:
-    live, declared = _read(task, jobs)
+    live, declared = _read_jobs(task, jobs)
     claiming = [job for job in jobs if any(map(claim_templates_of, live[job.id]))]
     if claiming:
         from .device_classes import find_classes  # Here: most jobs request their devices.
@@ -132,7 +132,7 @@ def _plan_present(
 
         blockers += declared_by_others(plans, live, task.options)
     plans = block_plans(plans, blockers, task.options.continue_on_error)
-    plans, blockers = _after_predecessors(task, _validated(task, plans)), []
+    plans, blockers = _after_predecessors(task, _validated_plans(task, plans)), []
     if any(plan.steps and plan.steps[0].replaces for plan in plans):
         from .interruption import refusal, with_interruptions  # Here: most tasks recreate nothing.
 
@@ -195,7 +195,7 @@ def _warn_of_mistakes(
     impossible: list[Blocker] = []
     for job, plan in changed:
         reasons = found.get(job.id, ())
-        refused = _refused(job, reasons, strict=options.strict)
+        refused = _refusal_texts(job, reasons, strict=options.strict)
         wrong = _impossible(job, reasons, declared) if options.refuse_mistakes else {}
         blockers += [(plan, text) for text in refused.values()]
         blockers += [(plan, classes.ambiguous[job.id])] if job.id in classes.ambiguous else []
@@ -215,7 +215,7 @@ Sentences = dict["str | PendingReason", str]
 """Mistakes and reasons, each with what is said of it."""
 
 
-def _refused(job: SelectedJob, reasons: Iterable[PendingReason], *, strict: bool) -> Sentences:
+def _refusal_texts(job: SelectedJob, reasons: Iterable[PendingReason], *, strict: bool) -> Sentences:
     mistakes = {text: text for text in job.mistakes if strict}
     return mistakes | {reason: reason.sentence for reason in reasons if strict or reason.refused}
 
@@ -243,7 +243,7 @@ def _advice(jobs: Iterable[SelectedJob]) -> list[str]:
     return [f"{abridged(origins, 2)}: {text}" for text, origins in places.items()]
 
 
-def _read(task: Task[JobOptions], jobs: list[SelectedJob]) -> tuple[ByJob, Declared]:
+def _read_jobs(task: Task[JobOptions], jobs: list[SelectedJob]) -> tuple[ByJob, Declared]:
     """What is live of the jobs, and what administrators declare, if that matters to one of them."""
     client, ids = task.client(), [job.id for job in jobs]
     if not any(job.reads_declared for job in jobs):
@@ -409,7 +409,7 @@ def plan_transition(
         if (plan.namespace, plan.name) not in taken:
             blockers.append((plan, f"{_not_found(task, plan)} {_LISTED}"))
     blockers += unmanaged
-    return _after_predecessors(task, _validated(task, block_plans(plans, blockers, task.options.continue_on_error)))
+    return _after_predecessors(task, _validated_plans(task, block_plans(plans, blockers, task.options.continue_on_error)))
 
 
 def _require_job_name(task: Task[JobOptions], live: ByJob) -> None:
@@ -429,10 +429,10 @@ def _require_job_name(task: Task[JobOptions], live: ByJob) -> None:
 
 def _not_found(task: Task[JobOptions], plan: Plan) -> str:
     """Only a person misspells the option ``name``; a manifest names its job rightly."""
-    return " ".join(filter(None, ("job not found.", _hint(task, (plan.namespace, plan.name)))))
+    return " ".join(filter(None, ("job not found.", _similar_job_hint(task, (plan.namespace, plan.name)))))
 
 
-def _hint(task: Task[JobOptions], job: JobId) -> str:
+def _similar_job_hint(task: Task[JobOptions], job: JobId) -> str:
     """What may have been meant; for a person also where else a job of that name is."""
     if not task.options.name:
         return ""
@@ -524,7 +524,7 @@ def read_admissions(client: Client, jobs: Mapping[JobId, Mapping[str, Any]]) -> 
     return found
 
 
-def _validated(task: Task[JobOptions], plans: list[Plan]) -> list[Plan]:
+def _validated_plans(task: Task[JobOptions], plans: list[Plan]) -> list[Plan]:
     return validate_by_dry_run(
         plans,
         task.client(),

@@ -31,8 +31,8 @@ def policy_blockers(task: Task[JobOptions], starting: Iterable[tuple[SelectedJob
     blockers = []
     declared = read_declared(task.client(), task.warn)
     for job, plan in starting:
-        for policy in _policies(declared, job):
-            for text in _broken(policy, job):
+        for policy in _applicable_policies(declared, job):
+            for text in _broken_rules(policy, job):
                 if policy.action == "deny":
                     blockers.append((plan, text))
                 else:
@@ -55,12 +55,12 @@ def forbidden(task: Task[Any], jobs: Sequence[SelectedJob], declared: Declared) 
     levels = enforced_levels(task.client(), (job.namespace for job in jobs))
     for job in jobs:
         found[job.id] += level_problems(job, levels.get(job.namespace))
-        denying = (policy for policy in _policies(declared, job) if policy.action == "deny")
-        found[job.id] += (text for policy in denying for text in _broken(policy, job))
+        denying = (policy for policy in _applicable_policies(declared, job) if policy.action == "deny")
+        found[job.id] += (text for policy in denying for text in _broken_rules(policy, job))
     return found
 
 
-def _broken(policy: PolicyRules, job: SelectedJob) -> Iterator[str]:
+def _broken_rules(policy: PolicyRules, job: SelectedJob) -> Iterator[str]:
     from ..policies.guards import broken_rules  # Here: many clusters have no policy.
 
     for place, sentence in broken_rules(policy, job.namespace, job.objects):
@@ -81,7 +81,7 @@ def _unreachable(policy: PolicyRules, job: SelectedJob) -> Iterator[str]:
         )
 
 
-def _policies(declared: Declared, job: SelectedJob) -> Iterator[PolicyRules]:
+def _applicable_policies(declared: Declared, job: SelectedJob) -> Iterator[PolicyRules]:
     """Those of the cluster and of the host that say something before a job is sent: not what only the audit log has."""
     own = (job.host_policy,) if job.host_policy else ()
     yield from (policy for policy in (*declared.policies, *own) if policy.action != "audit")

@@ -54,11 +54,13 @@ def missing_queues(client: Client, plans: Iterable[Plan]) -> list[Blocker]:
             waiting[queue.backend, place].append(plan)
     served = group_versions(client) if waiting else frozenset()
     return [
-        blocker for (name, place), found in waiting.items() for blocker in _missing(client, served, name, place, found)
+        blocker
+        for (name, place), found in waiting.items()
+        for blocker in _missing_queue_blockers(client, served, name, place, found)
     ]
 
 
-def _missing(
+def _missing_queue_blockers(
     client: Client, served: Collection[str], name: str, place: str | None, plans: Sequence[Plan]
 ) -> list[Blocker]:
     backend = BACKENDS[name]

@@ -23,18 +23,18 @@ def size_row(workload: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "pods_wanted": pods_wanted(workload),
         "gpu": whole_devices(amounts),
-        "gpu_share": _share(amounts),
-        "accelerators": _accelerators(amounts),
+        "gpu_share": _share_memory(amounts),
+        "accelerators": _accelerator_rows(amounts),
         "sweep": (workload["metadata"].get("labels") or {}).get(SWEEP),
     }
 
 
-def _share(amounts: Mapping[str, int]) -> str | None:
+def _share_memory(amounts: Mapping[str, int]) -> str | None:
     """The memory of a shared device, as in a manifest."""
     found = (row.quantity(amount) for row, amount in catalog().rows_in(amounts) if row.kind == MEMORY)
     return next(found, None)
 
 
-def _accelerators(amounts: Mapping[str, int]) -> list[dict[str, Any]]:
+def _accelerator_rows(amounts: Mapping[str, int]) -> list[dict[str, Any]]:
     """What each pod requests of accelerators, with the same keys as the rows of nodes."""
     return [{**row.columns, "amount": amount} for row, amount in catalog().rows_in(amounts)]

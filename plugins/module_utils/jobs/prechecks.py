@@ -77,7 +77,7 @@ class _Look:
     def reasons(self, plan: Plan, skipped: frozenset[str]) -> Iterator[PendingReason]:
         workload = plan.steps[0].desired
         if self.nodes is not None and "pool" not in skipped:
-            yield from self._unschedulable(workload, self.nodes)
+            yield from self._unschedulable_reasons(workload, self.nodes)
         if "quota" not in skipped:
             yield from refused_by_quotas(workload, self.quotas[plan.namespace] or ())
         for (resource, namespace), names in self.present.items():
@@ -86,7 +86,7 @@ class _Look:
                 for reason in missing(workload, resource, present):  # Without nodes, predictions look no further.
                     yield replace(reason, predicted=reason.predicted and self.nodes is not None)
 
-    def _unschedulable(self, workload: Object, nodes: Sequence[Node]) -> list[PendingReason]:
+    def _unschedulable_reasons(self, workload: Object, nodes: Sequence[Node]) -> list[PendingReason]:
         template = workload["spec"]["template"]
         spec = {name: value for name, value in template["spec"].items() if name not in ("containers", "volumes")}
         resources = [one.get("resources") for one in template["spec"]["containers"]]
@@ -115,10 +115,10 @@ def _look_at(plans: Sequence[Plan], client: Client, *, reads_nodes: bool) -> _Lo
     def read(question: tuple[Resource, str]) -> Any:
         resource, namespace = question
         if resource == NODE:
-            return _answer(lambda: _nodes_for(plans, client))
+            return _answer_or_none(lambda: _nodes_for(plans, client))
         if resource == RESOURCE_QUOTA:
-            return _answer(lambda: client.list_objects(RESOURCE_QUOTA, namespace))
-        return _answer(lambda: names_of(resource, namespace))
+            return _answer_or_none(lambda: client.list_objects(RESOURCE_QUOTA, namespace))
+        return _answer_or_none(lambda: names_of(resource, namespace))
 
     namespaces = sorted({plan.namespace for plan in plans})
     questions = [*([(NODE, "")] if reads_nodes else []), *((RESOURCE_QUOTA, each) for each in namespaces), *needed]
@@ -146,7 +146,7 @@ def _nodes_for(plans: Iterable[Plan], client: Client) -> list[Node]:
     return client.list_slim(NODE, slim_node)
 
 
-def _answer(read: Callable[[], R]) -> R | None:
+def _answer_or_none(read: Callable[[], R]) -> R | None:
     """None without permission, or where reading fails: a precheck must not fail a task."""
     try:
         return read()

@@ -53,7 +53,7 @@ class RestartCopies:
             if not isinstance(error, ApiError) or error.is_transient:
                 error.may_be_written = False  # The job has not been touched.
                 raise
-            self._warn(plan.namespace, error)
+            self._warn_of_refusal(plan.namespace, error)
 
     def find(self, jobs: Iterable[JobId]) -> dict[JobId, list[RestartCopy]]:
         """What interrupted restarts of the jobs have left, the newest first: one list per namespace."""
@@ -76,7 +76,7 @@ class RestartCopies:
                 client.delete_collection(CONTROLLER_REVISION, namespace, labels=labels, grace_seconds=0)
             except KubeError as error:
                 if isinstance(error, ApiError) and error.is_forbidden:
-                    self._warn(namespace, error)
+                    self._warn_of_refusal(namespace, error)
                     return None
                 self._task.warn(
                     f"the copy of training {name} in namespace {namespace} (a ControllerRevision) was not deleted "
@@ -99,7 +99,7 @@ class RestartCopies:
             if job in wanted:
                 yield from ((job, whole) for whole in read(fields=f"metadata.name={revision['metadata']['name']}"))
 
-    def _warn(self, namespace: str, error: KubeError) -> None:
+    def _warn_of_refusal(self, namespace: str, error: KubeError) -> None:
         if namespace in self._refused:
             return
         self._refused.add(namespace)

@@ -107,7 +107,7 @@ class Ownership:
         awx_user, awx_job = environ.get(AWX_USER), environ.get(AWX_JOB)
         kubernetes_user = user_name(self._task.client()) if not awx_user else None
         names = (text and text[:_LONGEST] for text in (kubernetes_user, awx_user, awx_job))
-        return Submitter(_user()[:_LONGEST], socket.gethostname()[:_LONGEST], *names)
+        return Submitter(_system_user()[:_LONGEST], socket.gethostname()[:_LONGEST], *names)
 
     def refusal(self, workload: Mapping[str, Any]) -> str | None:
         """Why a live workload must not be changed. One without a record, as of version 1.0.0, has no owner."""
@@ -147,7 +147,7 @@ def _annotated(obj: dict[str, Any], text: str) -> dict[str, Any]:
     return {**obj, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), SUBMITTED_BY: text}}}
 
 
-def _user() -> str:
+def _system_user() -> str:
     try:
         return getpass.getuser()
     except (ImportError, KeyError, OSError):  # Containers may run as a number without a name.

@@ -99,34 +99,34 @@ class LiveJob:
 def pause(job: LiveJob) -> Plan:
     """Remove the job's pods. A job that has ended stays as it is."""
     if job.has_ended:
-        return _patch(job, Action.PAUSE)
+        return _patch_plan(job, Action.PAUSE)
     if is_admitted_by_kueue(job.workload):
         plan = _patch_admission(job, Action.PAUSE, active=False)
     elif job.workload["kind"] == "Job":
-        plan = _patch(job, Action.PAUSE, [(_SUSPEND, True)])
+        plan = _patch_plan(job, Action.PAUSE, [(_SUSPEND, True)])
         if job.admission:  # Volcano would keep room for it; it makes another one when the job is resumed.
             plan = plan.with_steps((*plan.steps, Step(Action.DELETE, {}, job.admission)))
     elif is_held(job.workload):
-        plan = _patch(job, Action.PAUSE)
+        plan = _patch_plan(job, Action.PAUSE)
     else:
         kept = job.workload["spec"].get("replicas") or _default_replicas(job)
-        plan = _patch(job, Action.PAUSE, [(_KEPT, str(kept)), (_REPLICAS, 0)])
+        plan = _patch_plan(job, Action.PAUSE, [(_KEPT, str(kept)), (_REPLICAS, 0)])
     return replace(plan, held_gpus=held_gpus(job.pods))
 
 
 def resume(job: LiveJob) -> Plan:
     """Bring the job's pods back. A job that is not paused stays as it is."""
     if job.has_ended:
-        return _patch(job, Action.RESUME)
+        return _patch_plan(job, Action.RESUME)
     if is_admitted_by_kueue(job.workload):
         return _patch_admission(job, Action.RESUME, active=True)
     if not is_paused(job.workload):
-        return _patch(job, Action.RESUME)
+        return _patch_plan(job, Action.RESUME)
     if job.workload["kind"] == "Job":
-        return _patch(job, Action.RESUME, [(_SUSPEND, False)])
+        return _patch_plan(job, Action.RESUME, [(_SUSPEND, False)])
     # Not the kept number where that is 0: a service without replicas counts as paused.
     replicas = kept_replicas(job.workload) or _default_replicas(job)
-    return _patch(job, Action.RESUME, [(_KEPT, ABSENT), (_REPLICAS, replicas)])
+    return _patch_plan(job, Action.RESUME, [(_KEPT, ABSENT), (_REPLICAS, replicas)])
 
 
 def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -> Plan:
@@ -143,8 +143,8 @@ def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -
                 f"it is incomplete, because a task was interrupted or a part of it was deleted: "
                 f"{', '.join(job.missing)} not found. Create it with O(state=present) and its manifest."
             )
-        return _recreate(job)
-    plan = _patch(job, Action.RESTART, [(_RESTARTED, now)])
+        return _recreate_plan(job)
+    plan = _patch_plan(job, Action.RESTART, [(_RESTARTED, now)])
     on_delete = job.workload["spec"].get("updateStrategy", {}).get("type") == "OnDelete"
     deleted = [
         pod
@@ -156,12 +156,12 @@ def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -
 
 def keep(job: LiveJob) -> Plan:
     """Leave the job as it is, to wait for it."""
-    return _patch(job, Action.UNCHANGED)
+    return _patch_plan(job, Action.UNCHANGED)
 
 
 def mark_idle(job: LiveJob, time: str | None) -> Plan:
     """Record when the job was found idle (RFC 3339), or with None that it is not."""
-    return _patch(job, Action.ANNOTATE, [(_IDLE, time or ABSENT)])
+    return _patch_plan(job, Action.ANNOTATE, [(_IDLE, time or ABSENT)])
 
 
 def scale(job: LiveJob, replicas: int) -> Plan:
@@ -170,7 +170,7 @@ def scale(job: LiveJob, replicas: int) -> Plan:
     if reason is not None:
         raise TransitionRefused(reason)
     field = (_KEPT, str(replicas)) if is_held(job.workload) else (_REPLICAS, replicas)
-    return _patch(job, Action.SCALE, [field])
+    return _patch_plan(job, Action.SCALE, [field])
 
 
 def not_scalable_reason(kind: str, *, autoscaled: bool) -> str | None:
@@ -187,17 +187,17 @@ def not_scalable_reason(kind: str, *, autoscaled: bool) -> str | None:
     return None
 
 
-def _patch(
+def _patch_plan(
     job: LiveJob,
     action: Action,
     fields: Iterable[tuple[tuple[str, ...], Any]] = (),
 ) -> Plan:
     """The plan that sets fields of the workload where they differ."""
     others = (Step(Action.UNCHANGED, {}, obj) for obj in job.dependents)
-    return Plan(job.name, job.namespace, job.kind, (_step(job.workload, action, fields), *others))
+    return Plan(job.name, job.namespace, job.kind, (_patch_step(job.workload, action, fields), *others))
 
 
-def _step(target: dict[str, Any], action: Action, fields: Iterable[tuple[tuple[str, ...], Any]]) -> Step:
+def _patch_step(target: dict[str, Any], action: Action, fields: Iterable[tuple[tuple[str, ...], Any]]) -> Step:
     values = [(path, value_at(target, path), after) for path, after in fields]
     changes = tuple(Change(path, before, after) for path, before, after in values if before != after)
     return Step(action if changes else Action.UNCHANGED, {}, target, changes)
@@ -211,15 +211,15 @@ def _patch_admission(job: LiveJob, action: Action, *, active: bool) -> Plan:
             "controller is running."
         )
     kept = ABSENT if active else str(job.workload["spec"].get("parallelism", 1))
-    plan = _patch(job, action, [(_KEPT, kept)])
+    plan = _patch_plan(job, action, [(_KEPT, kept)])
     if active != job.is_inactive_in_kueue:
         return plan
-    step = _step(job.admission, action, [(_ACTIVE, active)])
+    step = _patch_step(job.admission, action, [(_ACTIVE, active)])
     # Where only the first is written, the job is pending, and its reason tells the pause.
     return plan.with_steps((*plan.steps, step) if active and plan.changed else (step, *plan.steps))
 
 
-def _recreate(job: LiveJob) -> Plan:
+def _recreate_plan(job: LiveJob) -> Plan:
     """The plan that recreates a Job and its dependents as they were last applied.
 
     Fields that controllers and admission added belong to the former run.

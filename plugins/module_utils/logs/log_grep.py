@@ -61,32 +61,32 @@ class Grep:
     def search(self, lines: Sequence[str]) -> list[bool]:
         """Whether each line has a match. Raises GrepFailed."""
         with self._lock:
-            process = self._process = self._process or self._start()
+            process = self._process = self._process or self._start_process()
             try:
-                self._send(process, "".join(f"{line}\n" for line in lines))
+                self._send_input(process, "".join(f"{line}\n" for line in lines))
                 found: bytes = process.stdout.read(len(lines))  # type: ignore[union-attr]
             except BrokenPipeError:
                 found = b""
             if len(found) < len(lines):
-                raise GrepFailed(self._failure(process.wait()))
+                raise GrepFailed(self._exit_failure(process.wait()))
         return [bool(byte) for byte in found]
 
-    def _start(self) -> Any:
+    def _start_process(self) -> Any:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         try:
             process = subprocess.Popen([sys.executable, "-I", "-S", "-c", _SEARCH], **pipes)  # type: ignore[call-overload]
         except OSError as problem:
             raise GrepFailed(f"O(grep): cannot start {sys.executable}: {problem.strerror}.") from None
-        self._send(process, self._expression)
+        self._send_input(process, self._expression)
         return process
 
     @staticmethod
-    def _send(process: subprocess.Popen[bytes], text: str) -> None:
+    def _send_input(process: subprocess.Popen[bytes], text: str) -> None:
         data = text.encode("utf-8", "replace")
         process.stdin.write(len(data).to_bytes(8, "big") + data)  # type: ignore[union-attr]
         process.stdin.flush()  # type: ignore[union-attr]
 
-    def _failure(self, code: int) -> str:
+    def _exit_failure(self, code: int) -> str:
         if code == -signal.SIGVTALRM:
             return (
                 f"O(grep): {cut(repr(self._expression), 100)} takes too long to search the log. Avoid repetitions "

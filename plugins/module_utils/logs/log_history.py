@@ -62,10 +62,10 @@ class LogHistory:
         A file that was written before the container started has nothing of its log.
         """
         start, end = self._sections.get(log.pod) or (self._sections.get("") if only else None) or (0, 0)
-        started = _moment(log.started) if log.started else None
+        started = _whole_second(log.started) if log.started else None
         if start == end or started is None or self._written < started.timestamp():
             return part, False
-        kept, missing = self._kept(start, end, log, part, started)
+        kept, missing = self._kept_end(start, end, log, part, started)
         if kept == start:
             return part, missing
         for position in range(start, kept, _CHUNK):
@@ -74,7 +74,7 @@ class LogHistory:
         shutil.copyfileobj(part, whole)
         return whole, missing
 
-    def _kept(self, start: int, end: int, log: ServedLog, part: BinaryIO, started: datetime) -> tuple[int, bool]:
+    def _kept_end(self, start: int, end: int, log: ServedLog, part: BinaryIO, started: datetime) -> tuple[int, bool]:
         """The end of the lines to keep, and whether lines are missing after them."""
         if not log.size:
             return end, True
@@ -85,7 +85,7 @@ class LogHistory:
                 return found, False
             if self._is_covered(start, end, new):
                 return start, False
-        first = _moment(log.first_timestamp) if log.first_timestamp else None
+        first = _whole_second(log.first_timestamp) if log.first_timestamp else None
         if first is not None and first - started <= _FIRST_LINE:
             return start, False
         return end, True
@@ -103,7 +103,7 @@ def rotated_message(log: ServedLog) -> str | None:
     """A warning if a complete log seems to lack its beginning."""
     if not log.complete or not log.started or not log.first_timestamp or log.size < _ROTATED_SIZE:
         return None
-    if _moment(log.first_timestamp) - _moment(log.started) < _SILENCE:
+    if _whole_second(log.first_timestamp) - _whole_second(log.started) < _SILENCE:
         return None
     return (
         f"the log of pod {log.pod} begins at {log.first_timestamp}, but its container started at {log.started}. "
@@ -129,7 +129,7 @@ def started_at(pod: Mapping[str, Any], container: str) -> str | None:
     return None
 
 
-def _moment(timestamp: str) -> datetime:
+def _whole_second(timestamp: str) -> datetime:
     """Without the fraction: before Python 3.11, nine digits are too many."""
     return read_time(re.sub(r"\.\d+", "", timestamp))
 

@@ -59,19 +59,19 @@ class Excerpt:
 
 def split_log(pieces: Iterable[bytes], view: View) -> Iterator[Line]:
     """The lines of a log with timestamps that the view shows."""
-    lines = _lines(pieces, view)
+    lines = _timed_lines(pieces, view)
     if view.search is None:
         return (line for _text, line in lines)
     return _found(lines, view.search)
 
 
-def _lines(pieces: Iterable[bytes], view: View) -> Iterator[tuple[str, Line]]:
+def _timed_lines(pieces: Iterable[bytes], view: View) -> Iterator[tuple[str, Line]]:
     """Each line, and its text without timestamp."""
     mask = line_masker(view.secrets)
-    for raw, cut_before in _split(pieces, view.max_line + _TIMESTAMP_ROOM):
+    for raw, cut_before in _split_lines(pieces, view.max_line + _TIMESTAMP_ROOM):
         timestamp, data = split_timestamp(raw)
         text, cut = readable_text(data, view, mask)
-        printed, longer = _shown(text, view.max_line)
+        printed, longer = _shown_text(text, view.max_line)
         shown = f"{timestamp} {printed}" if view.timestamps and timestamp else printed
         yield text, Line(shown, timestamp, cut_before or cut or longer)
 
@@ -155,12 +155,12 @@ class LineBuffer:
         """The lines that end in the piece, without their newlines, and whether each was cut."""
         *complete, rest = piece.split(b"\n")
         for part in complete:
-            self._add(part)
+            self._add_part(part)
             yield self.rest, self.cut
             self.rest, self.cut = b"", False
-        self._add(rest)
+        self._add_part(rest)
 
-    def _add(self, part: bytes) -> None:
+    def _add_part(self, part: bytes) -> None:
         line = self.rest + part if self.rest else part
         if len(line) > self._max_line and b"\r" in line:  # Of a progress bar, only the last state is kept.
             timestamp, data = _stamp_and_text(line)
@@ -169,7 +169,7 @@ class LineBuffer:
         self.rest = line[: self._max_line]
 
 
-def _split(pieces: Iterable[bytes], max_line: int) -> Iterator[tuple[bytes, bool]]:
+def _split_lines(pieces: Iterable[bytes], max_line: int) -> Iterator[tuple[bytes, bool]]:
     """Each line without its newline, at most ``max_line`` bytes of it, and whether it was cut."""
     buffer = LineBuffer(max_line)
     for piece in pieces:
@@ -190,7 +190,7 @@ def split_timestamp(raw: bytes) -> tuple[str | None, bytes]:
     return (match[1].decode(), raw[match.end() :]) if match else (None, raw)
 
 
-def _shown(text: str, limit: int) -> tuple[str, bool]:
+def _shown_text(text: str, limit: int) -> tuple[str, bool]:
     """The text, printable, and whether it had to be cut for that: an escape sequence is longer than its character."""
     shown = printable(text)
     if shown is text or len(shown.encode()) <= limit:

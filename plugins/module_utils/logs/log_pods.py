@@ -34,9 +34,9 @@ def choose_pods(pods: Sequence[Pod], wanted: str | None, container: str) -> list
     if not named:
         names = [pod["metadata"]["name"] for pod in pods]
         raise ValueError(f"pod {wanted} not found. Pods: {abridged(names, _LISTED)}.")
-    found = [pod for pod in named if container in _containers(pod)]
+    found = [pod for pod in named if container in _container_names(pod)]
     if not found:
-        containers = dict.fromkeys(name for pod in named for name in _containers(pod))
+        containers = dict.fromkeys(name for pod in named for name in _container_names(pod))
         raise ValueError(f"container {container} not found. Containers: {', '.join(containers)}.")
     return found
 
@@ -59,6 +59,6 @@ def _pods_named(pods: Sequence[Pod], wanted: str) -> list[Pod]:
     return list(pods[int(wanted) : int(wanted) + 1])
 
 
-def _containers(pod: Pod) -> list[str]:
+def _container_names(pod: Pod) -> list[str]:
     kinds = ("containers", "initContainers", "ephemeralContainers")
     return [container["name"] for kind in kinds for container in pod["spec"].get(kind) or ()]

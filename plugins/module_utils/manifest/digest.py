@@ -31,7 +31,7 @@ def digest_of(manifest: JobManifest) -> str:
         divided = (variable.get("value_from") or {}).get("resourceFieldRef", {})
         if "divisor" in divided:
             divided["divisor"] = uniform(divided["divisor"], of_bytes=True)
-    return _digest(data)
+    return _data_digest(data)
 
 
 def former_digests_of(manifest: Training) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def former_digests_of(manifest: Training) -> tuple[str, ...]:
     """
     data = _data_of(manifest)
     _respell(data, cpu=canonical, of_bytes=canonical)
-    return (_digest(data),)
+    return (_data_digest(data),)
 
 
 def _data_of(manifest: JobManifest) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _respell(data: dict[str, Any], *, cpu: Spelling, of_bytes: Spelling) -> None
                 data[block][field] = spelling(data[block][field])
 
 
-def _digest(data: dict[str, Any]) -> str:
+def _data_digest(data: dict[str, Any]) -> str:
     text = json.dumps(_without_empty_blocks(data), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
 

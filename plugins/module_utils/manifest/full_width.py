@@ -29,7 +29,7 @@ def full_width(text: str, *, shown: bool = True) -> Problem | None:
     """
     if key := _KEY.match(text):
         hint = f"Write `{key['key']}: `, with an ASCII colon and a space"
-        return f"{_name(text[key.end() - 1])} after {key['key']}", hint
+        return f"{_character_name(text[key.end() - 1])} after {key['key']}", hint
     return full_width_in_value(text, shown=shown)
 
 
@@ -41,8 +41,8 @@ def full_width_in_value(text: str, *, shown: bool) -> Problem | None:
     if found is None or not in_ascii(text).isascii():
         return None
     if shown:
-        return _name(found[0]), f"Write {cut(in_ascii(text), _LONGEST_SHOWN)}"
-    return _name(found[0]), f"Replace it with {_ascii(found[0])!r}"
+        return _character_name(found[0]), f"Write {cut(in_ascii(text), _LONGEST_SHOWN)}"
+    return _character_name(found[0]), f"Replace it with {_ascii(found[0])!r}"
 
 
 def in_ascii(text: str) -> str:
@@ -71,7 +71,7 @@ def slip(lines: Sequence[str], stumbled: Iterable[int]) -> tuple[int, int, Probl
     return None
 
 
-def _name(character: str) -> str:
+def _character_name(character: str) -> str:
     """``full-width colon`` and the character."""
     name = unicodedata.name(character).lower().replace("fullwidth", "full-width")
     return f"{name} ({character})" if not character.isspace() else name

@@ -48,7 +48,7 @@ def load(
     try:
         found = itertools.chain(_from_files(src, budget), _from_definition(definition, budget))
         errors = _read_sources(found, sources, budget)
-        checked = _validated(sources, errors, budget)
+        checked = _validated_manifests(sources, errors, budget)
         errors += check_across_documents(checked, namespace)
         errors += _without_effect(checked)
         if host_paths is not None:
@@ -61,11 +61,13 @@ def load(
         for each in sources:
             secrets[each.origin] = secrets.get(each.origin, set()) | source_secrets(each.location.node)
         shown = [error.without(secrets.get(Origin(error.file, error.document or 0), ())) for error in errors]
-        raise _errors(shown, src, set().union(*secrets.values()))
+        raise _errors_of_sources(shown, src, set().union(*secrets.values()))
     return [each.document for each in checked if each.document is not None]
 
 
-def _errors(errors: Sequence[ManifestError], paths: Sequence[str], secrets: Iterable[str] = ()) -> ManifestErrors:
+def _errors_of_sources(
+    errors: Sequence[ManifestError], paths: Sequence[str], secrets: Iterable[str] = ()
+) -> ManifestErrors:
     if not paths:
         return ManifestErrors(errors, secrets)
     from .sources import without_text_behind_links
@@ -87,7 +89,9 @@ def _read_sources(found: Iterable[_Found], sources: list[SourceNode], budget: Bu
     return errors
 
 
-def _validated(sources: Iterable[SourceNode], errors: list[ManifestError], budget: Budget) -> list[CheckedManifest]:
+def _validated_manifests(
+    sources: Iterable[SourceNode], errors: list[ManifestError], budget: Budget
+) -> list[CheckedManifest]:
     """The manifests of the sources after validation; their errors are appended to `errors`."""
     from .matrix import validate_each
 
@@ -156,7 +160,7 @@ def load_policy(file: str | None = None, definition: Any = None) -> Policy:
         hint = "Put one manifest of kind policy into it, and nothing else"
         errors = [ManifestError(file or DEFINITION, "not a policy", hint)]
     if errors:
-        raise _errors(errors, [file] if file else [])
+        raise _errors_of_sources(errors, [file] if file else [])
     return policies[0]
 
 

@@ -103,16 +103,16 @@ def source_secrets(manifest: Node) -> set[str]:
 def _size_without_matrix(manifest: Node) -> int:
     """The number of values in each training of a matrix."""
     blocks = manifest.entries if isinstance(manifest, MapNode) else ()
-    return sum(_size(value) for name, value in blocks if name.text != "matrix")
+    return sum(_tree_size(value) for name, value in blocks if name.text != "matrix")
 
 
-def _size(node: Node) -> int:
+def _tree_size(node: Node) -> int:
     """The number of values in a tree. A long text counts as several: each training can have a copy of it."""
     if isinstance(node, ScalarNode):
         return 1 + len(node.text) // 256
     if isinstance(node, ListNode):
-        return 1 + sum(map(_size, node.items))
-    return 1 + sum(_size(key) + _size(value) for key, value in node.entries)
+        return 1 + sum(map(_tree_size, node.items))
+    return 1 + sum(_tree_size(key) + _tree_size(value) for key, value in node.entries)
 
 
 def names_of(base: str, combinations: Sequence[Combination]) -> list[str]:
@@ -179,14 +179,14 @@ def _expanded(manifest: MapNode, base: str, matrix: Mapping[str, Sequence[str]])
     combinations = [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
     for name, combination in zip(names_of(base, combinations), combinations, strict=True):
         entries = [
-            (key, _named(value, name, base) if key.text == "job" else value)
+            (key, _named_training(value, name, base) if key.text == "job" else value)
             for key, value in manifest.entries
             if key.text != "matrix"
         ]
         yield _with_values(manifest._replace(entries=tuple(entries)), combination)
 
 
-def _named(job: Node, name: str, base: str) -> Node:
+def _named_training(job: Node, name: str, base: str) -> Node:
     """The block `job` with the name of the training, and by default the name of the manifest as its sweep."""
     if not isinstance(job, MapNode):
         return job

@@ -34,7 +34,7 @@ def warn_of_mistakes(manifest: Manifest, parsed: ParsedManifest) -> None:
     for loc, amount in _amounts_of_bytes(manifest):
         if amount is not None and 0 < parse(amount).value < _MEBIBYTE:
             parsed.certain.append(warn(loc, _few_bytes(amount)))
-    for loc, text in (*_mistakes(manifest), *_templates(parsed)):
+    for loc, text in (*_mistakes(manifest), *_template_mistakes(parsed)):
         warn(loc, text)
 
 
@@ -46,7 +46,7 @@ def _mistakes(manifest: Manifest) -> Iterator[tuple[Loc, str]]:
         yield ("environment", "command" if manifest.environment.command else "args"), text
 
 
-def _templates(parsed: ParsedManifest) -> list[tuple[Loc, str]]:
+def _template_mistakes(parsed: ParsedManifest) -> list[tuple[Loc, str]]:
     """One sentence for all of them: they rarely come alone."""
     found = {
         loc: expression

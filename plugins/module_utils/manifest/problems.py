@@ -60,9 +60,9 @@ class ManifestError:
 
     def __str__(self) -> str:
         document = f"document {self.document}" if self.document is not None else ""
-        where = ", ".join(_line(part, _LONGEST_WHERE) for part in (self.file, document, self.path) if part)
-        value = f": {_line(self.value, _LONGEST_TEXT)}" if self.value is not None else ""
-        problem, hint = _line(self.problem, _LONGEST_TEXT), _line(self.hint, _LONGEST_TEXT)
+        where = ", ".join(_one_line(part, _LONGEST_WHERE) for part in (self.file, document, self.path) if part)
+        value = f": {_one_line(self.value, _LONGEST_TEXT)}" if self.value is not None else ""
+        problem, hint = _one_line(self.problem, _LONGEST_TEXT), _one_line(self.hint, _LONGEST_TEXT)
         hint = f" {hint}{'' if hint.endswith('?') else '.'}" if hint else ""
         return "\n".join((f"{where}: {problem}{value}.{hint}", *(f"    {line}" for line in self.snippet)))
 
@@ -107,7 +107,7 @@ def joined(path: str, name: str | int) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _line(text: str, longest: int) -> str:
+def _one_line(text: str, longest: int) -> str:
     """The text on one line: names and paths can have line ends."""
     return cut(text, longest).replace("\r", "\\r").replace("\n", "\\n")
 

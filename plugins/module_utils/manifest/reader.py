@@ -125,19 +125,19 @@ class _Reader:
                 self._duplicate_key(name, given[key.field], path)
             else:
                 given[key.field] = name
-                self._field(data, key, value, (*loc, key.field), joined(path, name.text))
+                self._read_field(data, key, value, (*loc, key.field), joined(path, name.text))
         if default_entry is not None and defaults:
             self._default_entry(data, default_entry[1], defaults, loc, path)
         return data
 
-    def _field(self, data: dict[str, Any], key: Key, node: Node, loc: Loc, path: str) -> None:
+    def _read_field(self, data: dict[str, Any], key: Key, node: Node, loc: Loc, path: str) -> None:
         self._locate(loc, path, node)
         if isinstance(node, ScalarNode) and node.is_null:
             return
         form, short = key.mark(MapForm), key.mark(ShortForm)
         number = 0 if isinstance(node, ScalarNode) else len(node.items if isinstance(node, ListNode) else node.entries)
         if number > MAX_ENTRIES:
-            self._reject(loc, Location(path, node), f"too many entries: {number}", f"Use at most {MAX_ENTRIES}")
+            self._reject_place(loc, Location(path, node), f"too many entries: {number}", f"Use at most {MAX_ENTRIES}")
         elif key.mark(OneOrMany) and isinstance(node, ScalarNode):
             self._locate((*loc, 0), path, node)
             data[key.field] = [node.text]
@@ -151,30 +151,30 @@ class _Reader:
         elif key.mark(NamesForm) and isinstance(node, ListNode):
             data[key.field] = self._names_form(node, loc, path)
         else:
-            value = self._value(node, key.shape, loc, path)
+            value = self._read_value(node, key.shape, loc, path)
             if loc not in self._parsed.rejected:
                 data[key.field] = value
 
-    def _value(self, node: Node, shape: Shape, loc: Loc, path: str) -> Any:
+    def _read_value(self, node: Node, shape: Shape, loc: Loc, path: str) -> Any:
         if isinstance(shape, Scalar) and isinstance(node, ScalarNode):
             return node.text
         if isinstance(shape, BlockOf) and isinstance(node, MapNode):
             return self.block(node, shape.model, loc, path)
         if isinstance(shape, ListOf) and isinstance(node, ListNode):
-            return self._items(node, shape.item, loc, path)
+            return self._read_items(node, shape.item, loc, path)
         if isinstance(shape, MapOf) and isinstance(node, MapNode):
             return self._map(node, shape.item, loc, path)
         return self._wrong_type(node, shape, loc, path)
 
-    def _items(self, node: ListNode, shape: Shape, loc: Loc, path: str) -> list[Any]:
+    def _read_items(self, node: ListNode, shape: Shape, loc: Loc, path: str) -> list[Any]:
         items: list[Any] = []
         for position, item in enumerate(node.items):
             below, where = (*loc, position), joined(path, position)
             self._locate(below, where, item)
             if isinstance(item, ScalarNode) and item.is_null:
                 hint = 'Write "" for an empty text' if isinstance(shape, Scalar) else "Remove the item"
-                self._reject(below, Location(where, item), "empty item", hint)
-            items.append(None if below in self._parsed.rejected else self._value(item, shape, below, where))
+                self._reject_place(below, Location(where, item), "empty item", hint)
+            items.append(None if below in self._parsed.rejected else self._read_value(item, shape, below, where))
         return items
 
     def _block_items(self, node: ListNode, model: type[Block], form: MapForm, loc: Loc, path: str) -> list[Any]:
@@ -188,8 +188,10 @@ class _Reader:
                 name = item.entries[0][0].text
             if name is not None:
                 hint = f"Write `- {form.key}: {quoted(name, True)}` and `{form.value}:` below it"
-                self._reject((*loc, position), Location(joined(path, position), item), f"missing {form.key}", hint)
-        return self._items(node, BlockOf(model), loc, path)
+                self._reject_place(
+                    (*loc, position), Location(joined(path, position), item), f"missing {form.key}", hint
+                )
+        return self._read_items(node, BlockOf(model), loc, path)
 
     def _map(self, node: MapNode, item: Shape, loc: Loc, path: str) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -199,7 +201,7 @@ class _Reader:
             self._locate((*below, MAP_KEY), where, name)
             empty: Any = [] if isinstance(item, ListOf) else {}
             is_null = isinstance(value, ScalarNode) and value.is_null
-            data[name.text] = empty if is_null else self._value(value, item, below, where)
+            data[name.text] = empty if is_null else self._read_value(value, item, below, where)
         return data
 
     def _map_form(self, node: MapNode, model: type[Block], form: MapForm, loc: Loc, path: str) -> list[Any]:
@@ -216,7 +218,7 @@ class _Reader:
                     self._parsed.error(location, f"the key of the block is its {form.key} already", "Remove it")
             elif not (isinstance(value, ScalarNode) and value.is_null):
                 self._locate((*below, form.value), where, value)
-                entry[form.value] = self._value(value, Scalar(), (*below, form.value), where)
+                entry[form.value] = self._read_value(value, Scalar(), (*below, form.value), where)
             self._locate((*below, form.key), where, name)
             entries.append({**entry, form.key: name.text})
         return entries
@@ -313,24 +315,24 @@ class _Reader:
                 value = display_value(node, loc)
                 hint = f"Write `{name}: {value}`" if value else hint
         elif isinstance(node, ScalarNode) and isinstance(shape.item, Scalar):
-            words = json.dumps(redact_arguments(_split(node.text)), ensure_ascii=False)
+            words = json.dumps(redact_arguments(_split_command(node.text)), ensure_ascii=False)
             expected, hint = "a list", f"Write {words}"
         else:
             expected, hint = "a list", "Begin each item with '- '"
         if isinstance(node, ScalarNode) and (wrong := full_width(node.text, shown=False)):
-            self._reject(loc, Location(path, node), *wrong)
+            self._reject_place(loc, Location(path, node), *wrong)
             return
-        self._reject(loc, Location(path, node), f"expected {expected}, got {_type_name(node)}", hint, value)
+        self._reject_place(loc, Location(path, node), f"expected {expected}, got {_type_name(node)}", hint, value)
 
     def _locate(self, loc: Loc, path: str, node: Node) -> None:
         self._parsed.locations[loc] = Location(path, node)
 
-    def _reject(self, loc: Loc, location: Location, problem: str, hint: str, value: str | None = None) -> None:
+    def _reject_place(self, loc: Loc, location: Location, problem: str, hint: str, value: str | None = None) -> None:
         self._parsed.rejected.add(loc)
         self._parsed.error(location, problem, hint, value)
 
 
-def _split(command: str) -> list[str]:
+def _split_command(command: str) -> list[str]:
     try:
         return shlex.split(command)
     except ValueError:

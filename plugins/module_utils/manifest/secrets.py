@@ -35,9 +35,9 @@ def source_secret_values(node: Node) -> set[str]:
     if not isinstance(node, MapNode):
         return set()
     entries = [(name.text, value) for name, value in node.entries]
-    line = [text for part in _LINE for name, value in entries if name == part for text in _texts(value)]
+    line = [text for part in _LINE for name, value in entries if name == part for text in _scalar_texts(value)]
     variables = [each for name, value in entries if name == "env" for each in _variables(value)]
-    found = secrets_among([(name, value) for name, value, _is_marked in variables], line, _marked(variables))
+    found = secrets_among([(name, value) for name, value, _is_marked in variables], line, _marked_names(variables))
     return found.union(*(source_secret_values(value) for _name, value in entries))
 
 
@@ -56,17 +56,19 @@ def shown_definition(data: Any) -> Any:
         secrets = source_secret_values(from_python(data, Budget()))
     except (UnsupportedValueError, TooMuchError):
         return MASK
-    return {key: value if key in ("kind", "job") else redact(value, secrets) for key, value in _shown(data).items()}
+    return {
+        key: value if key in ("kind", "job") else redact(value, secrets) for key, value in _shown_data(data).items()
+    }
 
 
-def _shown(data: Any) -> Any:
+def _shown_data(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
-        return [_shown(item) for item in data]
+        return [_shown_data(item) for item in data]
     if not isinstance(data, Mapping):
         return data
-    return {key: _shown_env(value) if key == "env" else _shown(value) for key, value in data.items()} | _shown_line(
-        data
-    )
+    return {
+        key: _shown_env(value) if key == "env" else _shown_data(value) for key, value in data.items()
+    } | _shown_line(data)
 
 
 def _shown_line(block: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,17 +92,17 @@ def _shown_env(env: Any) -> Any:
     if "name" in env:
         return _shown_variable(str(env["name"]), env)
     return {
-        name: _shown_variable(str(name), value) if isinstance(value, Mapping) else _masked(str(name), value)
+        name: _shown_variable(str(name), value) if isinstance(value, Mapping) else _masked_value(str(name), value)
         for name, value in env.items()
     }
 
 
 def _shown_variable(name: str, block: Mapping[str, Any]) -> dict[str, Any]:
     marked = {name} if _is_true(block.get("secret")) else set()
-    return {key: _masked(name, value, marked) if key == "value" else value for key, value in block.items()}
+    return {key: _masked_value(name, value, marked) if key == "value" else value for key, value in block.items()}
 
 
-def _masked(name: str, value: Any, marked: Collection[str] = ()) -> Any:
+def _masked_value(name: str, value: Any, marked: Collection[str] = ()) -> Any:
     """Numbers can be secrets, too."""
     is_value = value is not None and not isinstance(value, (bool, Mapping, list, tuple))
     masked = mask_value(name, str(value), marked) if is_value else value
@@ -111,7 +113,7 @@ def _is_true(value: Any) -> bool:
     return str(value).lower() in ("true", "yes", "on", "1")
 
 
-def _texts(node: Node) -> list[str]:
+def _scalar_texts(node: Node) -> list[str]:
     parts = node.items if isinstance(node, ListNode) else (node,)
     return [part.text for part in parts if isinstance(part, ScalarNode)]
 
@@ -123,17 +125,17 @@ def _variables(node: Node) -> list[tuple[str, str | None, bool]]:
         return [(name, value, False)]
     if isinstance(node, ListNode):
         return [each for item in node.items for each in _variables(item)]
-    given = dict(_named(node))
+    given = dict(_named_scalars(node))
     if {"name", "value"} <= given.keys():
         return [(given["name"], given["value"], _is_true(given.get("secret")))]
-    blocks = [(name.text, dict(_named(value))) for name, value in node.entries if isinstance(value, MapNode)]
+    blocks = [(name.text, dict(_named_scalars(value))) for name, value in node.entries if isinstance(value, MapNode)]
     in_blocks = [(name, one["value"], _is_true(one.get("secret"))) for name, one in blocks if "value" in one]
     return [*((name, value, False) for name, value in given.items()), *in_blocks]
 
 
-def _named(node: MapNode) -> Iterator[tuple[str, str]]:
+def _named_scalars(node: MapNode) -> Iterator[tuple[str, str]]:
     return ((name.text, value.text) for name, value in node.entries if isinstance(value, ScalarNode))
 
 
-def _marked(variables: Iterable[tuple[str, str | None, bool]]) -> frozenset[str]:
+def _marked_names(variables: Iterable[tuple[str, str | None, bool]]) -> frozenset[str]:
     return frozenset(name for name, _value, is_marked in variables if is_marked)

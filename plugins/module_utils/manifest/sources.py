@@ -26,7 +26,7 @@ def read_files(paths: Iterable[str]) -> Iterator[tuple[str, str] | ManifestError
     read: set[str] = set()
     for path in paths:
         try:
-            files = list(_files(path))
+            files = list(_matching_files(path))
         except OSError as error:
             yield _unreadable(path, error)
             continue
@@ -40,7 +40,7 @@ def read_files(paths: Iterable[str]) -> Iterator[tuple[str, str] | ManifestError
                 yield ManifestError(file, "symbolic link out of the directory", hint, directory)
             elif real not in read:
                 read.add(real)
-                text = _read(file)
+                text = _read_file(file)
                 yield text if isinstance(text, ManifestError) else (file, text)
 
 
@@ -56,7 +56,7 @@ def without_text_behind_links(errors: Sequence[ManifestError], paths: Iterable[s
         directory = os.getcwd() if _is_within(named, os.getcwd()) else os.path.dirname(named)
         if not _is_within(os.path.realpath(named), os.path.realpath(directory)):
             with suppress(OSError):  # Then nothing of it was read.
-                hidden.update(dict.fromkeys(_files(path), directory))
+                hidden.update(dict.fromkeys(_matching_files(path), directory))
     shown = [error for error in errors if error.document is None or error.file not in hidden]
     count = Counter(error.file for error in errors if error.document is not None and error.file in hidden)
     return shown + [
@@ -84,7 +84,7 @@ def _is_glob(path: str) -> bool:
     return glob.has_magic(path) and not os.path.lexists(path)
 
 
-def _files(path: str) -> Iterator[str]:
+def _matching_files(path: str) -> Iterator[str]:
     for match in sorted(glob.glob(path, recursive=True)) if _is_glob(path) else [path]:
         if os.path.isdir(match):
             yield from _files_below(match)
@@ -104,7 +104,7 @@ def _files_below(directory: str) -> Iterator[str]:
             yield entry.path
 
 
-def _read(file: str) -> str | ManifestError:
+def _read_file(file: str) -> str | ManifestError:
     try:
         # Without blocking on a FIFO: only regular files are read.
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))

@@ -73,7 +73,7 @@ class Key:
 @cache
 def keys_of(model: type[Block]) -> tuple[Key, ...]:
     """The keys of a block, in the order of the model."""
-    return tuple(_key(name, field) for name, field in model.model_fields.items())
+    return tuple(_key_of(name, field) for name, field in model.model_fields.items())
 
 
 @cache
@@ -106,21 +106,21 @@ def keys_along(kind: str, loc: tuple[str | int, ...]) -> Iterator[Key]:
 def elsewhere(spelling: str, kind: str, loc: tuple[str | int, ...]) -> tuple[list[str], list[str]]:
     """Where a key that the block at `loc` lacks is valid: kinds in which this block has it, and other blocks."""
     block = ".".join(key.documented for key in keys_along(kind, loc))
-    blocks = [(each, path, model) for each in KINDS for path, model in _blocks("", KINDS[each])]
+    blocks = [(each, path, model) for each in KINDS for path, model in _blocks_below("", KINDS[each])]
     homes = [(each, path) for each, path, model in blocks if spelling in key_by_spelling(model)]
     others = [each for each, path in homes if path == block]
     return others, [path for each, path in homes if each == kind and path != block]
 
 
-def _blocks(path: str, model: type[Block]) -> Iterator[tuple[str, type[Block]]]:
+def _blocks_below(path: str, model: type[Block]) -> Iterator[tuple[str, type[Block]]]:
     """A block and those below it with their paths; the manifest itself has the path ''."""
     yield path, model
     for key in keys_of(model):
         if key.block is not None:
-            yield from _blocks(f"{path}.{key.documented}" if path else key.documented, key.block)
+            yield from _blocks_below(f"{path}.{key.documented}" if path else key.documented, key.block)
 
 
-def _key(name: str, field: Any) -> Key:
+def _key_of(name: str, field: Any) -> Key:
     shape = _shape(field.annotation, rule_in(field.metadata))
     rule = shape.rule if isinstance(shape, Scalar) else None
     documented = field.serialization_alias or name

@@ -90,11 +90,13 @@ def from_python(data: Any, budget: Budget) -> Node:
         place = Place(None, None, next(ranks))
         budget.spend("values", 1 + len(data) if isinstance(data, Mapping) else 1)
         if isinstance(data, Mapping):
-            entries = ((ScalarNode(_text(key), place._replace(rank=next(ranks))), value) for key, value in data.items())
+            entries = (
+                (ScalarNode(_plain_text(key), place._replace(rank=next(ranks))), value) for key, value in data.items()
+            )
             return MapNode(tuple((key, below(key.text, value, depth)) for key, value in entries), place)
         if isinstance(data, (list, tuple)):
             return ListNode(tuple(below(position, item, depth) for position, item in enumerate(data)), place)
-        return ScalarNode(_text(data), place, is_null=data is None, plain=not isinstance(data, str))
+        return ScalarNode(_plain_text(data), place, is_null=data is None, plain=not isinstance(data, str))
 
     def below(step: str | int, data: Any, depth: int) -> Node:
         try:
@@ -121,7 +123,7 @@ def whole_text(text: str) -> str:
     return joined
 
 
-def _text(value: Any) -> str:
+def _plain_text(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "" if value is None else str(value).lower()
     if isinstance(value, datetime.date):

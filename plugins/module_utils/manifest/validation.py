@@ -69,7 +69,7 @@ def validate(source: SourceNode) -> CheckedManifest:
         warn_of_mistakes(manifest, parsed)
         document = Document(manifest, origin, tuple(parsed.warnings), tuple(parsed.certain))
     except ValidationError as error:
-        found = (_error(details, parsed) for details in error.errors(include_url=False))
+        found = (_manifest_error(details, parsed) for details in error.errors(include_url=False))
         parsed.errors.extend(itertools.islice((each for each in found if each is not None), MAX_SHOWN + 1))
     errors = tuple(parsed.errors)
     document = None if errors else document
@@ -108,14 +108,14 @@ def _kind(source: SourceNode) -> str | ManifestError:
     return ManifestError.at(source.origin, Location(joined(path, "kind"), value or node), problem, hint, shown)
 
 
-def _error(details: Any, parsed: ParsedManifest) -> ManifestError | None:
+def _manifest_error(details: Any, parsed: ParsedManifest) -> ManifestError | None:
     """The manifest error for an error of pydantic; None if that place has an error already."""
     loc: Loc = tuple(details["loc"])
     if any(loc[:length] in parsed.rejected for length in range(1, len(loc) + 1)):
         return None
     context = details.get("ctx", {})
     if details["type"] == "missing":
-        return None if loc in parsed.meant else _missing(loc, parsed)
+        return None if loc in parsed.meant else _missing_key(loc, parsed)
     if details["type"] == "section":
         within = context["within"]
         lacks = not within or (*loc, *within) not in parsed.locations
@@ -143,7 +143,7 @@ def _choice(node: Node, expected: str) -> str:
     return f"{f'Did you mean {meant}? ' if meant else ''}Use {enumerated(allowed, 'or')}"
 
 
-def _missing(loc: Loc, parsed: ParsedManifest) -> ManifestError:
+def _missing_key(loc: Loc, parsed: ParsedManifest) -> ManifestError:
     *_outer, key = keys_along(parsed.kind, loc)
     problem = f"required {'value is empty' if loc in parsed.locations else 'key is missing'}"
     return ManifestError.at(parsed.origin, _location_of(parsed, loc), problem, _example(key))
@@ -181,7 +181,7 @@ def check_across_documents(manifests: Sequence[CheckedManifest], namespace: str)
     claimed: dict[Hashable, tuple[_Claim, CheckedManifest]] = {}
     errors: list[ManifestError] = []
     for manifest in manifests:
-        for claim in _claims(manifest.data, namespace):
+        for claim in _claimed_names(manifest.data, namespace):
             earlier, first = claimed.setdefault(claim.identity, (claim, manifest))
             if first is not manifest and len(errors) <= MAX_SHOWN:
                 errors.append(_claim_error(claim, manifest, earlier, first))
@@ -223,10 +223,10 @@ class _Claim:
     owner: str = ""
 
 
-def _claims(data: Mapping[str, Any], namespace: str) -> Iterator[_Claim]:
+def _claimed_names(data: Mapping[str, Any], namespace: str) -> Iterator[_Claim]:
     kind = data.get("kind")
     if kind in {"pool", "quota"}:
-        name = _text(data, kind, "name")
+        name = _text_at(data, kind, "name")
         if name is not None:
             yield _Claim((kind, name), (kind, "name"), f"duplicate {kind}", "Use different names")
         for node in data.get("nodes", {}):
@@ -234,13 +234,13 @@ def _claims(data: Mapping[str, Any], namespace: str) -> Iterator[_Claim]:
         for limited in data.get("namespaces", {}) if name is not None else ():
             loc = ("namespaces", limited)
             yield _Claim(loc, loc, f"namespace in several quotas: in {name}", owner=f"{name}, ")
-    elif (name := _text(data, "job", "name")) is not None:
-        where = _text(data, "job", "namespace") or namespace
+    elif (name := _text_at(data, "job", "name")) is not None:
+        where = _text_at(data, "job", "namespace") or namespace
         problem = f"duplicate job in namespace {where}"
         yield _Claim(("job", where, name), ("job", "name"), problem, "Use different names")
 
 
-def _text(data: Mapping[str, Any], section: str, field: str) -> str | None:
+def _text_at(data: Mapping[str, Any], section: str, field: str) -> str | None:
     block = data.get(section)
     value = block.get(field) if isinstance(block, Mapping) else None
     return value if isinstance(value, str) else None

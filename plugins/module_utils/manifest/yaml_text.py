@@ -75,7 +75,7 @@ def read_yaml(
         number = max(number, composed.number)
         # An error after what seemed the end of a document is an error of that document.
         documents.extend(document for document in composed.finished if document[0] < number)
-        errors.append(_error(composed.error, file, number, lines))
+        errors.append(_error_at(composed.error, file, number, lines))
         below = range(max(composed.error.line, composed.start_line + 1), len(lines))
         line = next((each for each in below if _SEPARATOR.match(lines[each])), len(lines))
         number += 1
@@ -112,14 +112,14 @@ def _is_long(lines: list[str], error: Exception) -> bool:
     return sum(map(len, lines[: mark.line + 1] if mark else lines)) > _LONG
 
 
-def _error(error: YamlSyntaxError, file: str, number: int, lines: list[str]) -> ManifestError:
-    place = _place(error.line, error.column)
+def _error_at(error: YamlSyntaxError, file: str, number: int, lines: list[str]) -> ManifestError:
+    place = _place_at(error.line, error.column)
     path = f"line {place.line}, column {place.column}"
     shown = snippet(lines, error.line, error.column)
     return ManifestError(file, error.problem, error.hint, document=number, path=path, place=place, snippet=shown)
 
 
-def _place(line: int, column: int) -> Place:
+def _place_at(line: int, column: int) -> Place:
     return Place(line + 1, column + 1, line * _COLUMNS + min(column, _COLUMNS - 1))
 
 
@@ -151,7 +151,7 @@ class _Composer:
     def read(self, events: Iterator[Any]) -> None:
         for event in events:
             if isinstance(event, yaml.ScalarEvent):  # first, as most of them are
-                self._add(self._scalar(event), 1, 1, event.anchor)
+                self._add_node(self._scalar(event), 1, 1, event.anchor)
             elif isinstance(event, yaml.DocumentStartEvent):
                 self._begin_document(event)
             elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
@@ -163,7 +163,7 @@ class _Composer:
 
     def _begin_document(self, event: Any) -> None:
         self.number += 1
-        self.start_line = self._line(event)
+        self.start_line = self._line_number(event)
         self._stack, self._anchors, self._aliased = [], {}, 0
 
     def _open(self, event: Any) -> None:
@@ -175,12 +175,12 @@ class _Composer:
 
     def _close(self) -> None:
         frame = self._stack.pop()
-        place = self._place(frame.event)
+        place = self._place_at(frame.event)
         children = tuple(frame.children)
-        node = MapNode(self._merged(self._pairs(frame)), place) if frame.is_map else ListNode(children, place)
-        self._add(node, frame.size, frame.height, frame.event.anchor)
+        node = MapNode(self._merged_entries(self._pairs(frame)), place) if frame.is_map else ListNode(children, place)
+        self._add_node(node, frame.size, frame.height, frame.event.anchor)
 
-    def _add(self, node: Node, size: int, height: int, anchor: str | None) -> None:
+    def _add_node(self, node: Node, size: int, height: int, anchor: str | None) -> None:
         self._budget.spend("values", 1)
         if anchor is not None:
             self._anchors[anchor] = (node, size, height)
@@ -194,18 +194,20 @@ class _Composer:
 
     def _add_alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
-            raise self._error(event, f"alias without an anchor: *{event.anchor}", f"Define &{event.anchor} before it")
+            raise self._error_at(
+                event, f"alias without an anchor: *{event.anchor}", f"Define &{event.anchor} before it"
+            )
         node, size, height = self._anchors[event.anchor]
         self._aliased += size
         if self._aliased > MAX_ALIASED_NODES:
             problem = f"aliases repeat more than {MAX_ALIASED_NODES} values"
-            raise self._error(event, problem, "Write them out or use fewer")
+            raise self._error_at(event, problem, "Write them out or use fewer")
         self._check_depth(event, height)
-        self._add(node, size, height, None)
+        self._add_node(node, size, height, None)
 
     def _check_depth(self, event: Any, below: int) -> None:
         if len(self._stack) + below > MAX_DEPTH:
-            raise self._error(event, f"nested more than {MAX_DEPTH} levels deep", "Use fewer levels")
+            raise self._error_at(event, f"nested more than {MAX_DEPTH} levels deep", "Use fewer levels")
 
     def _scalar(self, event: Any) -> ScalarNode:
         tag = event.tag
@@ -216,20 +218,20 @@ class _Composer:
         try:
             text = whole_text(event.value)
         except UnsupportedValueError as error:
-            raise self._error(event, *error.args) from None
-        return ScalarNode(text, self._place(event), is_null=plain and text in _NULLS, plain=plain)
+            raise self._error_at(event, *error.args) from None
+        return ScalarNode(text, self._place_at(event), is_null=plain and text in _NULLS, plain=plain)
 
     def _pairs(self, frame: _Open) -> list[Entry]:
         pairs = []
         for key, value in zip(frame.children[::2], frame.children[1::2], strict=True):
             if not isinstance(key, ScalarNode):
                 if isinstance(key, ListNode):
-                    raise self._error(frame.event, "expected a string as key, got a list", "Write a string")
-                raise self._error(frame.event, "expected a string, got a map", TEMPLATE_HINT)
+                    raise self._error_at(frame.event, "expected a string as key, got a list", "Write a string")
+                raise self._error_at(frame.event, "expected a string, got a map", TEMPLATE_HINT)
             pairs.append((key, value))
         return pairs
 
-    def _merged(self, pairs: list[Entry]) -> tuple[Entry, ...]:
+    def _merged_entries(self, pairs: list[Entry]) -> tuple[Entry, ...]:
         """With YAML 1.1 merge keys (`<<: *base`) resolved: a map's own entries win over merged ones."""
         own = [(key, value) for key, value in pairs if not _is_merge(key)]
         known = {key.text for key, _value in own}
@@ -246,15 +248,15 @@ class _Composer:
         hint = "Remove it. A manifest has only maps, lists, texts and numbers"
         if event.tag == "!vault":
             hint = "Keep the secret in a vaulted variable and pass the manifest as definition"
-        return self._error(event, f"unsupported tag: {event.tag.replace(_CORE_TAG, '!!')}", hint)
+        return self._error_at(event, f"unsupported tag: {event.tag.replace(_CORE_TAG, '!!')}", hint)
 
-    def _error(self, event: Any, problem: str, hint: str) -> YamlSyntaxError:
-        return YamlSyntaxError(problem, hint, self._line(event), event.start_mark.column)
+    def _error_at(self, event: Any, problem: str, hint: str) -> YamlSyntaxError:
+        return YamlSyntaxError(problem, hint, self._line_number(event), event.start_mark.column)
 
-    def _place(self, event: Any) -> Place:
-        return _place(self._line(event), event.start_mark.column)
+    def _place_at(self, event: Any) -> Place:
+        return _place_at(self._line_number(event), event.start_mark.column)
 
-    def _line(self, event: Any) -> int:
+    def _line_number(self, event: Any) -> int:
         return self._first_line + int(event.start_mark.line)
 
 

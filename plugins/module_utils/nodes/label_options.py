@@ -41,7 +41,7 @@ def desired_labels(options: NodeLabelOptions) -> Labels:
         errors += [f"{place} {error}" for error in _key_errors(full_key)]
         if full_key in labels:
             errors.append(f"{place} given with and without the prefix {PREFIX}. Remove one of them.")
-        labels[full_key] = _text(value)
+        labels[full_key] = _yaml_text(value)
         errors += [f"{place} {error}" for error in _value_errors(full_key, value, labels[full_key])]
     if errors:
         raise TaskFailed.before_any_write(errors)
@@ -80,7 +80,7 @@ def _is_label_value(text: str) -> bool:
     return len(text) <= LABEL_LENGTH and bool(re.fullmatch(LABEL_VALUE, text))
 
 
-def _text(value: Any) -> str | None:
+def _yaml_text(value: Any) -> str | None:
     """The value as YAML spells it: str() makes True of true."""
     if value is None or isinstance(value, str):
         return value

@@ -34,17 +34,17 @@ def apply_node_labels(task: Task[NodeLabelOptions], plan: NodeLabelPlan, fence: 
     problems = [failure.message for failure in failures]
     declared: list[Plan] = []
     try:
-        _declare(task, plan, done, writer, declared)
+        _update_declarations(task, plan, done, writer, declared)
         writer.require_lease()
     except KubeError as problem:
         if isinstance(problem, LeaseLost) or not task.options.continue_on_error:
             raise writer.roll_back(problem) from problem
         problems.append(f"the labels were set, but the declaration of a pool was not updated: {problem}")
     changed = bool(done or declared) or writer.has_written
-    return _report(task, plan, done, failures, declared, problems, changed=changed)
+    return _label_result(task, plan, done, failures, declared, problems, changed=changed)
 
 
-def _declare(
+def _update_declarations(
     task: Task[NodeLabelOptions],
     plan: NodeLabelPlan,
     done: Sequence[LabelChange],
@@ -62,7 +62,7 @@ def _declare(
         task.warn(f"the labels were set, but the declaration of a pool was not updated: {error}")
 
 
-def _report(
+def _label_result(
     task: Task[NodeLabelOptions],
     plan: NodeLabelPlan,
     done: Sequence[LabelChange],

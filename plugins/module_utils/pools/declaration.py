@@ -33,7 +33,7 @@ def plan_config_maps(
     live = {obj["metadata"]["name"]: obj for obj in config_maps}
     plans = []
     for pool, declaration in declarations.items():
-        step = _step(declaration, live.get(pool_config_map_name(pool), {}))
+        step = _declaration_step(declaration, live.get(pool_config_map_name(pool), {}))
         plans.append(Plan(pool, SYSTEM_NAMESPACE, "pool", (step,)))
     return tuple(plan for plan in plans if plan.changed)
 
@@ -52,7 +52,7 @@ _FIELDS: tuple[Path, ...] = (
 )
 
 
-def _step(declaration: Declaration | None, live: dict[str, Any]) -> Step:
+def _declaration_step(declaration: Declaration | None, live: dict[str, Any]) -> Step:
     if declaration is None:
         return Step(Action.DELETE if live else Action.UNCHANGED, {}, live)
     desired = pool_config_map(declaration)

@@ -124,7 +124,7 @@ def await_division(task: Task[PoolOptions], plans: PoolPlans) -> None:
 
     def all_done() -> bool:
         nodes = read_node_metadata(task.client())
-        found.update({node: _state(divisions, nodes.get(node, {})) for node, divisions in wanted.items()})
+        found.update({node: _division_state(divisions, nodes.get(node, {})) for node, divisions in wanted.items()})
         is_silent = time.monotonic() - begun >= min(_SILENT_FOR, timeout)
         return set(found.values()) <= {"done", *(["unknown"] if is_silent else [])}
 
@@ -139,6 +139,6 @@ def await_division(task: Task[PoolOptions], plans: PoolPlans) -> None:
         )
 
 
-def _state(divisions: list[NodeDivision], metadata: Mapping[str, Any]) -> str:
+def _division_state(divisions: list[NodeDivision], metadata: Mapping[str, Any]) -> str:
     states = [division.state(metadata.get("labels") or {}) for division in divisions]
     return next((state for state in states if state != "done"), "done")

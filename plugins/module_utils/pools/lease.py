@@ -97,7 +97,7 @@ class PoolLease(Fence):
 
     def observe(self) -> bool:
         """Record the version that everything read afterwards is at least as new as. False: the Lease is missing."""
-        self._lease = self._read()
+        self._lease = self._read_lease()
         return self._lease is not None
 
     @property
@@ -139,7 +139,7 @@ class PoolLease(Fence):
 
     def check(self) -> None:
         # No request as long as no other run can consider the Lease abandoned.
-        if self._loss or _now() - self._renewed > ABANDONED_AFTER * _TRUSTED:
+        if self._loss or _boot_seconds() - self._renewed > ABANDONED_AFTER * _TRUSTED:
             self._renew()
 
     def loss(self) -> LeaseLost | None:
@@ -149,23 +149,23 @@ class PoolLease(Fence):
             return self._loss
         return None
 
-    def _read(self) -> dict[str, Any] | None:
+    def _read_lease(self) -> dict[str, Any] | None:
         return self._client.get(LEASE, SYSTEM_NAMESPACE, POOLS_LEASE)
 
     def _acquire(self, planned_on: Versions) -> None:
         lease = self._lease or {}
         holder = _holder_of(lease)
         if not holder:
-            sent = _now()
+            sent = _boot_seconds()
             try:
-                self._lease = self._patch(lease, holder=self._holder, planned_on=planned_on)
+                self._lease = self._patch_lease(lease, holder=self._holder, planned_on=planned_on)
                 self._renewed = sent
                 return
             except KubeError as error:
                 # deleted, changed, or unknown
                 if not error.may_be_written and not (isinstance(error, ApiError) and error.status in (404, 409)):
                     raise
-                now = self._read_quietly() if error.may_be_written else self._read() or {}
+                now = self._read_quietly() if error.may_be_written else self._read_lease() or {}
                 if _holder_of(now) == self._holder:  # The patch arrived, but its response was lost.
                     self._lease, self._renewed = now, sent
                     return
@@ -180,16 +180,16 @@ class PoolLease(Fence):
 
         def is_released() -> bool:
             nonlocal lease, holder, unchanged_since
-            now = self._read() or {}
+            now = self._read_lease() or {}
             version = lease.get("metadata", {}).get("resourceVersion")
             if now.get("metadata", {}).get("resourceVersion") != version:
                 unchanged_since = time.monotonic()
                 holder = _holder_of(now) or holder
             elif time.monotonic() - unchanged_since > ABANDONED_AFTER:
                 self._release_abandoned(now)
-                raise AbandonedLease(f"{_described(holder)} stopped renewing the Lease for pools")
+                raise AbandonedLease(f"{_holder_text(holder)} stopped renewing the Lease for pools")
             lease = now
-            self._progress(f"waiting for {_described(holder)}, which holds the Lease for pools")
+            self._progress(f"waiting for {_holder_text(holder)}, which holds the Lease for pools")
             return not _holder_of(now)
 
         if not _holder_of(lease):
@@ -197,13 +197,13 @@ class PoolLease(Fence):
         if poll(is_released, _PATIENCE, backoff(_DELAY), immediate=False, sleep=self._sleep):
             raise _changed_by(holder)
         raise LeaseTimeout(
-            f"another run is changing the pools: {_described(holder)}. Gave up after {_PATIENCE:.0f} s without "
+            f"another run is changing the pools: {_holder_text(holder)}. Gave up after {_PATIENCE:.0f} s without "
             f"changing anything. Run the task again later."
         )
 
     def _release_abandoned(self, lease: dict[str, Any]) -> None:
         try:
-            self._patch(lease, holder=None)
+            self._patch_lease(lease, holder=None)
         except ApiError as error:
             if error.status != 409:  # Another run released it first, or its holder is alive after all.
                 raise
@@ -224,16 +224,16 @@ class PoolLease(Fence):
             if self._loss:
                 raise self._loss
             for _attempt in range(_ATTEMPTS):
-                sent, lease = _now(), self._lease or {}
+                sent, lease = _boot_seconds(), self._lease or {}
                 try:
-                    self._lease = self._patch(lease, holder=self._holder)
+                    self._lease = self._patch_lease(lease, holder=self._holder)
                     self._renewed = sent
                     return
                 except ApiError as error:
                     if error.status not in (404, 409):
                         raise
                     problem = error
-                now = self._read() or {}
+                now = self._read_lease() or {}
                 if _holder_of(now) not in ("", self._holder) or _acquisitions_of(now) != _acquisitions_of(lease):
                     self._loss = self._lost_to(now)
                     raise self._loss
@@ -241,10 +241,10 @@ class PoolLease(Fence):
             raise problem
 
     def _lost_to(self, lease: dict[str, Any]) -> LeaseLost:
-        suspended = f"this run was suspended, or could not renew it, for {_now() - self._renewed:.0f} s"
+        suspended = f"this run was suspended, or could not renew it, for {_boot_seconds() - self._renewed:.0f} s"
         if not lease:
             return LeaseLost(f"the Lease for pools was deleted while this run held it; {suspended}.")
-        return LeaseLost(f"{_described(_last_holder_of(lease))} has taken over the Lease for pools; {suspended}.")
+        return LeaseLost(f"{_holder_text(_last_holder_of(lease))} has taken over the Lease for pools; {suspended}.")
 
     def _release(self) -> None:
         """Best effort: the next run releases a Lease that this one could not, and has to take this one for killed."""
@@ -252,18 +252,18 @@ class PoolLease(Fence):
             return
         with suppress(KubeError):
             try:
-                self._patch(self._lease or {}, holder=None)
+                self._patch_lease(self._lease or {}, holder=None)
             except KubeError:  # Refused for once, or the response to a renewal or to the release was lost.
-                now = self._read() or {}
+                now = self._read_lease() or {}
                 if _holder_of(now) == self._holder:
-                    self._patch(now, holder=None)
+                    self._patch_lease(now, holder=None)
 
     def _read_quietly(self) -> dict[str, Any]:
         with suppress(KubeError):
-            return self._read() or {}
+            return self._read_lease() or {}
         return {}
 
-    def _patch(
+    def _patch_lease(
         self, lease: dict[str, Any], *, holder: str | None, planned_on: Versions | None = None
     ) -> dict[str, Any]:
         if not lease:
@@ -304,13 +304,13 @@ def version_of(metadata: Mapping[str, Any]) -> int:
     return int(version) if version.isdigit() else 0
 
 
-def _now() -> float:
+def _boot_seconds() -> float:
     """Seconds that pass while the host is suspended as well, when those of time.monotonic do not on Linux."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _changed_by(holder: str) -> ConcurrentChange:
-    by = f": {_described(holder)}" if holder else ""
+    by = f": {_holder_text(holder)}" if holder else ""
     return ConcurrentChange(f"another run changed the pools at the same time{by}")
 
 
@@ -328,7 +328,7 @@ def _last_holder_of(lease: dict[str, Any]) -> str:
     return _holder_of(lease) or str(annotations.get(CHANGED_BY) or "")
 
 
-def _described(holder: str) -> str:
+def _holder_text(holder: str) -> str:
     parts = holder.split("/")
     return f"process {parts[1]} on {parts[0]}" if len(parts) > 1 else holder or "another run"
 

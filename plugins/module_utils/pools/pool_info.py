@@ -96,11 +96,13 @@ def pool_rows(
         members[node.pool].append(node)
     jobs = _jobs_by_pool(uses or (), {node.name: node.pool for own in members.values() for node in own})
     names = {DEFAULT_POOL, *descriptions, *members}
-    rows = [_row(name, descriptions.get(name), members.get(name, []), jobs.get(name, [])) for name in sorted(names)]
+    rows = [
+        _pool_row(name, descriptions.get(name), members.get(name, []), jobs.get(name, [])) for name in sorted(names)
+    ]
     return rows if uses is not None else [{**row, **dict.fromkeys(("gpu_used", "gpu_free", "jobs"))} for row in rows]
 
 
-def _row(name: str, description: str | None, nodes: list[Node], jobs: list[dict[str, Any]]) -> dict[str, Any]:
+def _pool_row(name: str, description: str | None, nodes: list[Node], jobs: list[dict[str, Any]]) -> dict[str, Any]:
     types: dict[str, int] = defaultdict(int)
     for node in nodes:
         if node.gpu_type:
@@ -108,7 +110,7 @@ def _row(name: str, description: str | None, nodes: list[Node], jobs: list[dict[
     return {
         "name": name,
         "description": description or None,
-        "status": _status(nodes),
+        "status": _pool_status(nodes),
         "gpu_total": sum(node.gpu_total for node in nodes),
         "gpu_used": sum(node.gpu_used for node in nodes),
         "gpu_free": sum(node.gpu_free for node in nodes),
@@ -120,7 +122,7 @@ def _row(name: str, description: str | None, nodes: list[Node], jobs: list[dict[
     }
 
 
-def _status(nodes: list[Node]) -> str:
+def _pool_status(nodes: list[Node]) -> str:
     """``active`` if any node accepts pods or the pool is empty, else the worst status of the nodes."""
     found = {node.status for node in nodes}
     if ACTIVE in found or not found:

@@ -18,7 +18,7 @@ def pool_results(plans: PoolPlans, busy: Mapping[str, Sequence[tuple[str, str]]]
     """``changed``, ``results`` and ``msg``. ``busy`` are the jobs on nodes that are divided otherwise, by pool."""
     jobs = busy or {}
     results = [
-        {**_result(pool), "busy_jobs": [f"{namespace}/{name}" for namespace, name in jobs.get(pool.name, ())]}
+        {**_pool_result(pool), "busy_jobs": [f"{namespace}/{name}" for namespace, name in jobs.get(pool.name, ())]}
         for pool in plans.membership.pools
     ]
     return {"changed": plans.changed, "results": results, "msg": action_summary(results, "pool")}
@@ -28,14 +28,14 @@ def pool_diffs(plans: PoolPlans) -> list[dict[str, str]]:
     """Ansible's ``diff`` entries: one for each declaration and for each node that changes."""
     return [
         *(
-            map_diff(f"Pool {name} ({SYSTEM_NAMESPACE})", _fields(plans.live.declarations.get(name)), _fields(after))
+            map_diff(f"Pool {name} ({SYSTEM_NAMESPACE})", _declared_fields(plans.live.declarations.get(name)), _declared_fields(after))
             for name, after in plans.membership.declarations.items()
         ),
         *(label_diff(change) for change in plans.label_changes),
     ]
 
 
-def _result(pool: PoolChange) -> dict[str, Any]:
+def _pool_result(pool: PoolChange) -> dict[str, Any]:
     return {
         "name": pool.name,
         "action": pool.action,
@@ -57,16 +57,16 @@ def _result(pool: PoolChange) -> dict[str, Any]:
     }
 
 
-def _fields(declaration: Declaration | None) -> dict[str, str]:
+def _declared_fields(declaration: Declaration | None) -> dict[str, str]:
     if declaration is None:
         return {}
     nodes = {f"nodes.{node}": declaration.nodes[node] or "no GPU type" for node in sorted(declaration.nodes)}
     texts = {"description": declaration.description, "source": declaration.source}
     given = {name: text for name, text in texts.items() if text}
-    return {"name": declaration.name, **given, **_hardware(declaration), **_queue(declaration), **nodes}
+    return {"name": declaration.name, **given, **_hardware(declaration), **_queue_settings(declaration), **nodes}
 
 
-def _queue(declaration: Declaration) -> dict[str, str]:
+def _queue_settings(declaration: Declaration) -> dict[str, str]:
     return {f"queue.{name}": str(value) for name, value in queue_fields(declaration.queue).items()}
 
 

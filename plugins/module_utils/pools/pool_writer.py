@@ -86,7 +86,7 @@ class PoolWriter:
             unseen.append(self._unseen(lease.planned_on))
             return unseen[-1]
 
-        written = _described(self._declared, self._labelled)
+        written = _written_text(self._declared, self._labelled)
         lines = [str(lost), f"This run had written {written or 'nothing'}."]
         try:
             lease = PoolLease(self.client)
@@ -99,7 +99,7 @@ class PoolWriter:
             )
         except (KubeError, TaskFailed) as error:
             left = [str(error)]
-        undone = _described(unseen[-1].declarations, unseen[-1].label_changes) if unseen else ""
+        undone = _written_text(unseen[-1].declarations, unseen[-1].label_changes) if unseen else ""
         if left:
             lines.append(f"Not rolled back: {'; '.join(left)}")
         elif undone:
@@ -187,7 +187,7 @@ class _ConfigMapWriter:
         for _attempt in range(_ATTEMPTS):
             self.fence.check()
             try:
-                if (written := self._send(step)) is not None:
+                if (written := self._send_step(step)) is not None:
                     return written
                 problem: KubeError = _changed_by_others(name)
             except KubeError as error:
@@ -205,7 +205,7 @@ class _ConfigMapWriter:
             step = Step(step.action, step.desired, live or {}, step.changes)
         raise problem
 
-    def _send(self, step: Step) -> int | None:
+    def _send_step(self, step: Step) -> int | None:
         """The version; None if a ConfigMap to create exists."""
         if step.action is Action.CREATE:
             created = self.client.create(step.desired, dry_run=self.check_mode)
@@ -242,7 +242,7 @@ def _changed_by_others(name: str) -> ConcurrentChange:
     return ConcurrentChange(f"ConfigMap {name} was changed by another run or person since this task read it.")
 
 
-def _described(declared: Sequence[_Declared], changes: Sequence[LabelChange]) -> str:
+def _written_text(declared: Sequence[_Declared], changes: Sequence[LabelChange]) -> str:
     """``the declarations of the pools a, b; the labels of the nodes n1, n2``."""
     parts = [("the declarations of the pools", [each.plan.name for each in declared])]
     parts.append(("the labels of the nodes", [change.node for change in changes]))

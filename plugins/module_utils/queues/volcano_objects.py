@@ -49,7 +49,9 @@ def volcano_objects(pool: Declaration, capacity: Capacity, teams: Sequence[Team]
         return []
     counted = Capacity({name: each for name, each in capacity.amounts.items() if each != UNCOUNTED}, capacity.gpus)
     promised = promised_gpus(pool.name, teams)
-    queues = [_queue(pool, pool.queue, counted, team, share_of(pool.name, counted, team, promised)) for team in teams]
+    queues = [
+        _team_queue(pool, pool.queue, counted, team, share_of(pool.name, counted, team, promised)) for team in teams
+    ]
     return [*_hyper_nodes(pool, capacity.places), *queues]
 
 
@@ -78,7 +80,7 @@ def _place_name(pool: str, path: Iterable[str]) -> str:
     return ".".join([labels.pool_queue_name(pool), *parts])
 
 
-def _queue(pool: Declaration, queue: PoolQueue, capacity: Capacity, team: Team, share: Amounts) -> Object:
+def _team_queue(pool: Declaration, queue: PoolQueue, capacity: Capacity, team: Team, share: Amounts) -> Object:
     obj = queue_object(QUEUE, pool.name, labels.team_queue_name(pool.name, team.namespace))
     accelerators = {name for name in share if catalog().row(name)}
     deserved = {name: own for name, own in share.items() if own and name in (accelerators or share)}
@@ -90,9 +92,9 @@ def _queue(pool: Declaration, queue: PoolQueue, capacity: Capacity, team: Team, 
     obj["spec"] = {
         "weight": min(max(team.shares.get(pool.name, 0), 1), _MAX_WEIGHT),
         "reclaimable": queue.preemption != "never",
-        "capability": _texts(_most(queue, capacity, team, share)),
-        **({"deserved": _texts(deserved)} if deserved else {}),
-        **({"guarantee": {"resource": _texts(kept)}} if kept else {}),
+        "capability": _amount_texts(_most(queue, capacity, team, share)),
+        **({"deserved": _amount_texts(deserved)} if deserved else {}),
+        **({"guarantee": {"resource": _amount_texts(kept)}} if kept else {}),
     }
     return obj
 
@@ -109,5 +111,5 @@ def _most(queue: PoolQueue, capacity: Capacity, team: Team, share: Amounts) -> A
     return most
 
 
-def _texts(amounts: Mapping[str, Fraction]) -> dict[str, str]:
+def _amount_texts(amounts: Mapping[str, Fraction]) -> dict[str, str]:
     return {name: amount_text(name, amounts[name]) for name in sorted(amounts)}

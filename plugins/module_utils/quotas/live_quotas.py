@@ -95,7 +95,9 @@ def contents_lost(client: Client, namespaces: Iterable[str], ignored_jobs: Colle
             for claim in client.list_objects(PERSISTENT_VOLUME_CLAIM, namespace, metadata_only=True)
             if not is_terminating(claim)  # It has been deleted already.
         ]
-        found = [f"{noun} {_names(objects)}" for noun, objects in (("pods", pods), ("claims", claims)) if objects]
+        found = [
+            f"{noun} {_object_names(objects)}" for noun, objects in (("pods", pods), ("claims", claims)) if objects
+        ]
         if not found:
             return None
         return (
@@ -106,7 +108,7 @@ def contents_lost(client: Client, namespaces: Iterable[str], ignored_jobs: Colle
     return [blocker for blocker in run_concurrently(look, namespaces, client.concurrency) if blocker]
 
 
-def _names(objects: list[Object]) -> str:
+def _object_names(objects: list[Object]) -> str:
     return abridged(sorted(obj["metadata"]["name"] for obj in objects), _MOST_NAMES)
 
 

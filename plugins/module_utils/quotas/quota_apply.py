@@ -96,7 +96,7 @@ def apply_quotas(
     try:
         apply_in_rounds(
             planned.plans,
-            lambda plans: _apply(task, plans, done),
+            lambda plans: _apply_plans(task, plans, done),
             plan_again if changes else lambda: None,
             subject=", ".join(dict.fromkeys(f"quota {each.name}" for each in planned.plans if each.name)) or "quotas",
             warn=task.warn,
@@ -119,7 +119,9 @@ def apply_quotas(
     return applied
 
 
-def _apply(task: Task[QuotaOptions], plans: Sequence[Plan], done: dict[tuple[str, str], list[ApplyResult]]) -> None:
+def _apply_plans(
+    task: Task[QuotaOptions], plans: Sequence[Plan], done: dict[tuple[str, str], list[ApplyResult]]
+) -> None:
     """Adds what was done, also to plans that have failed. Raises ConcurrentChange, and TaskFailed with the errors."""
     client, options = task.client(), task.options
     executor = Executor(

@@ -47,7 +47,7 @@ def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     """Warns of a quota that is in none of the namespaces."""
     namespaces, name = listed_namespaces(task, task.options.namespaces), task.options.name
     everything = sorted(
-        _read(task, namespaces), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"])
+        _read_rows(task, namespaces), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"])
     )
     # Filtered by name here, because any name is allowed but not every one is valid in a selector.
     found = [obj for obj in everything if name is None or quota_name_of(obj) == name]
@@ -56,7 +56,7 @@ def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     levels = _pod_security(task.client(), namespaces) if found else {}
     if any(unknown_extended_keys(obj) for obj in found):
         read_declared(task.client(), task.warn)
-    rows = [_row(obj, levels, full=task.options.full) for obj in found]
+    rows = [_quota_row(obj, levels, full=task.options.full) for obj in found]
     # Which quota an object belongs to that cannot be read, its labels may not say.
     rows += [_malformed_row(each) for each in task.malformed_objects() if each.kind == RESOURCE_QUOTA.kind]
     return rows
@@ -65,7 +65,7 @@ def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
 MODULE = ModuleSpec(QuotaInfoOptions, run)
 
 
-def _read(task: Task[QuotaInfoOptions], namespaces: list[str] | None) -> list[dict[str, Any]]:
+def _read_rows(task: Task[QuotaInfoOptions], namespaces: list[str] | None) -> list[dict[str, Any]]:
     client = task.client()
 
     def read(namespace: str | None) -> list[dict[str, Any]]:
@@ -96,7 +96,7 @@ def _malformed_row(obj: MalformedObject) -> dict[str, Any]:
     return {**where, **no_usage(), "shares": {}, "over_quota": [], "problem": obj.sentence}
 
 
-def _row(obj: dict[str, Any], levels: Mapping[str, str | None], *, full: bool) -> dict[str, Any]:
+def _quota_row(obj: dict[str, Any], levels: Mapping[str, str | None], *, full: bool) -> dict[str, Any]:
     return {
         "name": quota_name_of(obj),
         "namespace": obj["metadata"]["namespace"],

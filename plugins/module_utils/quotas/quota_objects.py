@@ -41,7 +41,7 @@ def resource_quota(quota: Quota, name: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
-        "metadata": _with_shares(_metadata(quota, name), limits),
+        "metadata": _with_shares(_quota_metadata(quota, name), limits),
         "spec": sparse({"hard": hard}),
     }
 
@@ -55,13 +55,13 @@ def limit_range(quota: Quota, name: str) -> Object | None:
     """
     limits = quota.namespaces[name]
     given = {"cpu": limits.cpu, "memory": limits.memory}
-    defaults = {name: _default(limit, *_DEFAULTS[name]) for name, limit in given.items() if limit is not None}
+    defaults = {name: _default_limit(limit, *_DEFAULTS[name]) for name, limit in given.items() if limit is not None}
     if not defaults:
         return None
     return {
         "apiVersion": "v1",
         "kind": "LimitRange",
-        "metadata": _metadata(quota, name),
+        "metadata": _quota_metadata(quota, name),
         "spec": {"limits": [{"type": "Container", "default": defaults, "defaultRequest": defaults}]},
     }
 
@@ -72,19 +72,19 @@ def _hard(limits: Limits) -> dict[str, str]:
     given = {name: value for name in keys if (value := getattr(limits, name)) is not None}
     # The key of a backend's own scheduler has the amount of the same resource: limits.nvidia.com/gpumem.
     rows = {key: known.row(key.partition(".")[2]) for name in given for key in keys[name]}
-    hard = {key: _amount(rows[key], str(value)) for name, value in given.items() for key in keys[name]}
+    hard = {key: _limit_amount(rows[key], str(value)) for name, value in given.items() for key in keys[name]}
     for name, amount in limits.accelerators.items():
         row = known.limited(name)
-        hard[row.quota_key] = _amount(row, amount)
+        hard[row.quota_key] = _limit_amount(row, amount)
     return hard | {device_class_key(name): str(number) for name, number in limits.device_classes.items()}
 
 
-def _amount(row: DeviceResource | None, value: str) -> str:
+def _limit_amount(row: DeviceResource | None, value: str) -> str:
     """The limit in the unit of the resource. Jobs request whole units, so a fraction could not be used."""
     return str(row.floor(value)) if row and row.kind == MEMORY else value
 
 
-def _default(limit: str, most: Fraction, unit: Fraction, suffix: str) -> str:
+def _default_limit(limit: str, most: Fraction, unit: Fraction, suffix: str) -> str:
     # Not 0 for a limit of 0: containers that request nothing would pass that quota.
     amount = min(most, parse(limit).value / _SHARE) or most
     return canonical(f"{max(amount // unit, 1)}{suffix}")
@@ -98,7 +98,7 @@ def _with_shares(metadata: Object, limits: Limits) -> Object:
     return {**metadata, "annotations": {**metadata.get("annotations", {}), labels.SHARES: shares}}
 
 
-def _metadata(quota: Quota, name: str) -> Object:
+def _quota_metadata(quota: Quota, name: str) -> Object:
     described = {labels.DESCRIPTION: quota.quota.description} if quota.quota.description else {}
     return sparse(
         {

@@ -63,7 +63,7 @@ def plan_quotas(quotas: Sequence[Quota], live: LiveQuotas, options: DeclaringOpt
                 result.blockers.append(f"quota {quota.quota.name} in namespace {namespace}: {problem}")
                 continue
             try:
-                result.plans.append(_plan(quota, namespace, live, result, options.source))
+                result.plans.append(_quota_plan(quota, namespace, live, result, options.source))
             except UnfitHardware as problem:
                 result.blockers.append(f"quota {quota.quota.name}: users.{namespace}.{problem}")
             _report_others(namespace, live, result)
@@ -107,7 +107,7 @@ def plan_quota_removal(
     ``sources``, quotas that another source declares stay, and so do their namespaces.
     """
     result = QuotaPlans()
-    targets = list(dict.fromkeys(_targets(quotas, name, namespaces, live)))
+    targets = list(dict.fromkeys(_quota_targets(quotas, name, namespaces, live)))
     for quota, namespace in targets:
         objects = [obj for obj in live.in_namespace(namespace) if quota is not None and quota_name_of(obj) == quota]
         if sources is not None and any(recorded_source(obj) not in sources for obj in objects):
@@ -131,7 +131,7 @@ def plan_quota_removal(
     return result
 
 
-def _plan(quota: Quota, namespace: str, live: LiveQuotas, result: QuotaPlans, source: str | None) -> Plan:
+def _quota_plan(quota: Quota, namespace: str, live: LiveQuotas, result: QuotaPlans, source: str | None) -> Plan:
     name = quota.quota.name
     result.blockers += _unmanaged_with_same_name(name, namespace, live)
     present = live.namespaces.get(namespace)
@@ -193,7 +193,7 @@ def _forbidden_by(space: Step, quota: Quota) -> str | None:
     )
 
 
-def _targets(
+def _quota_targets(
     quotas: Sequence[Quota], name: str | None, namespaces: Sequence[str] | None, live: LiveQuotas
 ) -> Iterator[tuple[str | None, str]]:
     for quota in quotas:

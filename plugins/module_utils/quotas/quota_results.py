@@ -15,7 +15,7 @@ from .usage import description_of, no_usage, over_quota, usage
 
 
 def quota_results(task: Task[Any], applied: Sequence[ApplyResult], planned: QuotaPlans) -> dict[str, Any]:
-    results = [_result(each, planned) for each in applied]
+    results = [_quota_result(each, planned) for each in applied]
     for result in results:
         if result["over_quota"] and result["action"] != "unchanged":
             used = ", ".join(f"{each['resource']} {each['used']} of {each['hard']}" for each in result["over_quota"])
@@ -31,7 +31,7 @@ def quota_results(task: Task[Any], applied: Sequence[ApplyResult], planned: Quot
     }
 
 
-def _result(applied: ApplyResult, planned: QuotaPlans) -> dict[str, Any]:
+def _quota_result(applied: ApplyResult, planned: QuotaPlans) -> dict[str, Any]:
     plan = applied.plan
     found = next((obj for obj in applied.objects.values() if obj["kind"] == "ResourceQuota"), None)
     space = next((obj for obj in applied.objects.values() if obj["kind"] == "Namespace"), None)

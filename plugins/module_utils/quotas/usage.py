@@ -53,8 +53,8 @@ def usage(resource_quota: Object) -> dict[str, dict[str, Any] | None]:
     ``used`` and ``percent`` are None until Kubernetes has counted. A limit of 0 is always 100 percent used.
     ``accelerators`` and ``device_classes`` have the same of each of those that is limited, by its name.
     """
-    fixed = {resource: _use(keys, resource_quota) for resource, keys in quota_keys().items()}
-    others = {"accelerators": _accelerators(resource_quota), "device_classes": _device_classes(resource_quota)}
+    fixed = {resource: _resource_usage(keys, resource_quota) for resource, keys in quota_keys().items()}
+    others = {"accelerators": _accelerator_usage(resource_quota), "device_classes": _device_classes(resource_quota)}
     return {**fixed, **{name: found or None for name, found in others.items()}}
 
 
@@ -81,16 +81,16 @@ def _row_of(key: str) -> DeviceResource | None:
     return catalog().row(key.removeprefix(_REQUESTS)) if key.startswith(_REQUESTS) else None
 
 
-def _accelerators(resource_quota: Object) -> dict[str, Any]:
+def _accelerator_usage(resource_quota: Object) -> dict[str, Any]:
     known = {key for keys in quota_keys().values() for key in keys}
     hard = (resource_quota.get("spec") or {}).get("hard") or {}
     rows = {key: row for key in hard if key not in known and (row := _row_of(key))}
-    return {row.limit_name: _use((key,), resource_quota) for key, row in sorted(rows.items())}
+    return {row.limit_name: _resource_usage((key,), resource_quota) for key, row in sorted(rows.items())}
 
 
 def _device_classes(resource_quota: Object) -> dict[str, Any]:
     keys = [key for key in (resource_quota.get("spec") or {}).get("hard") or {} if key.endswith(QUOTA_OF_CLASS)]
-    return {key.removesuffix(QUOTA_OF_CLASS): _use((key,), resource_quota) for key in sorted(keys)}
+    return {key.removesuffix(QUOTA_OF_CLASS): _resource_usage((key,), resource_quota) for key in sorted(keys)}
 
 
 def is_counted(resource_quota: Object) -> bool:
@@ -100,10 +100,10 @@ def is_counted(resource_quota: Object) -> bool:
     return wanted.keys() == counted.keys() and all(parse(wanted[key]) == parse(counted[key]) for key in wanted)
 
 
-def _use(keys: Iterable[str], resource_quota: Object) -> dict[str, Any] | None:
+def _resource_usage(keys: Iterable[str], resource_quota: Object) -> dict[str, Any] | None:
     hard = (resource_quota.get("spec") or {}).get("hard") or {}
     used = (resource_quota.get("status") or {}).get("used") or {}
-    uses = {key: _share(hard[key], used.get(key)) for key in keys if key in hard}
+    uses = {key: _usage_share(hard[key], used.get(key)) for key in keys if key in hard}
     if not uses:
         return None
     key = max(uses, key=lambda key: -1.0 if uses[key]["percent"] is None else uses[key]["percent"])
@@ -119,7 +119,7 @@ def _use(keys: Iterable[str], resource_quota: Object) -> dict[str, Any] | None:
     return {**whole, "percent": most["percent"]}
 
 
-def _share(hard: str, used: str | None) -> dict[str, Any]:
+def _usage_share(hard: str, used: str | None) -> dict[str, Any]:
     limit, percent = parse(hard).value, None
     if used is not None:
         percent = round(float(100 * parse(used).value / limit), 1) if limit else 100.0

@@ -54,13 +54,13 @@ class Subject(NamedTuple):
 
 def account(name: str, namespace: str) -> Object:
     """The service account."""
-    return _named(SERVICE_ACCOUNT, name, namespace)
+    return _managed_object(SERVICE_ACCOUNT, name, namespace)
 
 
 def cluster_roles(level: str) -> list[Object]:
     """The ClusterRoles that accounts of a level are bound to; those that administrators may bind are all."""
     names = PERMISSIONS if level == ADMINISTER else ROLES[level]
-    return [{**_named(CLUSTER_ROLE, role_name(name)), "rules": _rules(name)} for name in names]
+    return [{**_managed_object(CLUSTER_ROLE, role_name(name)), "rules": _rules(name)} for name in names]
 
 
 def bindings(subject: Subject, level: str, namespaces: Sequence[str] | None, jobs: Iterable[str]) -> list[Object]:
@@ -78,13 +78,13 @@ def bindings(subject: Subject, level: str, namespaces: Sequence[str] | None, job
     if level == ADMINISTER:
         places.append((ADMINISTER_POOLS, labels.SYSTEM_NAMESPACE))
     places += [(IN_JOBS[level], place) for place in jobs]
-    return [_binding(subject, role, place) for role, place in places]
+    return [_role_binding(subject, role, place) for role, place in places]
 
 
 def bindings_in_new_namespace(binding: Object, namespace: str) -> list[Object]:
     """What the subjects of a ClusterRoleBinding get in a new namespace, if it binds them to a level."""
     role = next((IN_JOBS[level] for level in LEVELS if binding["roleRef"]["name"] == role_name(level)), None)
-    return [_binding(subject, role, namespace) for subject in subjects_of(binding) if role]
+    return [_role_binding(subject, role, namespace) for subject in subjects_of(binding) if role]
 
 
 def subjects_of(binding: Object) -> list[Subject]:
@@ -117,7 +117,7 @@ def role_name(level: str) -> str:
     return f"gpuctl-{level}"
 
 
-def _binding(subject: Subject, role: str, place: str | None) -> Object:
+def _role_binding(subject: Subject, role: str, place: str | None) -> Object:
     # The level is in the name because the role of a binding cannot change (RBAC validation, "cannot change roleRef").
     # Names of accounts and namespaces have no colon and no capital, so two subjects never share the name of a binding.
     if subject.kind == SERVICE_ACCOUNT.kind:
@@ -127,7 +127,7 @@ def _binding(subject: Subject, role: str, place: str | None) -> Object:
         name = f"{role_name(role)}:{subject.kind}:{_path_segment(subject.name)}"
         reference = {"apiGroup": _GROUP, "kind": subject.kind, "name": subject.name}
     return {
-        **_named(ROLE_BINDING if place else CLUSTER_ROLE_BINDING, name, place),
+        **_managed_object(ROLE_BINDING if place else CLUSTER_ROLE_BINDING, name, place),
         "roleRef": {"apiGroup": _GROUP, "kind": CLUSTER_ROLE.kind, "name": role_name(role)},
         "subjects": [reference],
     }
@@ -138,7 +138,7 @@ def _path_segment(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._@:-]", lambda found: "".join(f"={byte:02X}" for byte in found[0].encode()), name)
 
 
-def _named(resource: Resource, name: str, namespace: str | None = None) -> Object:
+def _managed_object(resource: Resource, name: str, namespace: str | None = None) -> Object:
     metadata = {"name": name, "namespace": namespace, "labels": {labels.MANAGED_BY: labels.FIELD_MANAGER}}
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": sparse(metadata)}
 
@@ -153,7 +153,7 @@ def _rules(part: str) -> list[Object]:
     names: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (group, name), verbs_of_name in sorted(verbs.items()):
         names.setdefault((group, tuple(verbs_of_name)), []).append(name)
-    rules = [_rule(group, names[group, allowed], allowed) for group, allowed in sorted(names)]
+    rules = [_policy_rule(group, names[group, allowed], allowed) for group, allowed in sorted(names)]
     names_of = {
         "leases": [labels.POOLS_LEASE],
         "secrets": [labels.PULL_SECRET, labels.TOKEN_SECRET],
@@ -162,10 +162,10 @@ def _rules(part: str) -> list[Object]:
     }
     for allowed, resource in NAMED_PERMISSIONS.get(part, ()):
         name, _dot, group = resource.partition(".")
-        rules.append(_rule(group, [name], allowed.split(), names_of[name]))
+        rules.append(_policy_rule(group, [name], allowed.split(), names_of[name]))
     return rules
 
 
-def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()) -> Object:
+def _policy_rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()) -> Object:
     named = {"resourceNames": list(names)} if names else {}
     return {"apiGroups": [group], "resources": list(resources), **named, "verbs": list(verbs)}

@@ -67,24 +67,24 @@ def run(task: Task[RbacOptions]) -> dict[str, Any]:
 
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed, with the same if something was written.
     """
-    _validate(task.options)
+    _validate_options(task.options)
     # Manual changes to managed roles and bindings are overwritten.
     executor = Executor(
         task.client(), check_mode=task.check_mode, gone_timeout=60, warn=task.warn, force_conflicts=True
     )
     try:
-        plan = _plan(task)
+        plan = _plan_access(task)
     except TaskFailed as blockers:
         raise TaskFailed(f"{blockers}\nNothing was changed.") from None
     if task.check_mode or not plan.changed:
-        return _result(task, executor.apply_plan(plan))
-    return _apply(task, executor, plan)
+        return _access_result(task, executor.apply_plan(plan))
+    return _apply_in_rounds(task, executor, plan)
 
 
 MODULE = ModuleSpec(RbacOptions, run, RBAC_CONSTRAINTS)
 
 
-def _validate(options: RbacOptions) -> None:
+def _validate_options(options: RbacOptions) -> None:
     """Raises TaskFailed with all errors at once."""
     errors = [*subject_errors(options), *_label_errors("namespaces", options.namespaces or ())]
     if options.namespaces == []:
@@ -123,7 +123,7 @@ def _label_errors(option: str, names: Iterable[str]) -> list[str]:
     ]
 
 
-def _apply(task: Task[RbacOptions], executor: Executor, plan: Plan) -> dict[str, Any]:
+def _apply_in_rounds(task: Task[RbacOptions], executor: Executor, plan: Plan) -> dict[str, Any]:
     done: list[ApplyResult] = []
 
     def apply(plan: Plan) -> None:
@@ -136,16 +136,16 @@ def _apply(task: Task[RbacOptions], executor: Executor, plan: Plan) -> dict[str,
             raise
 
     def plan_again() -> Plan | None:
-        plan = _plan(task)
+        plan = _plan_access(task)
         return plan if plan.changed else None
 
     try:
         apply_in_rounds(plan, apply, plan_again, subject=f"the access of {describe(plan)}", warn=task.warn)
     except (KubeError, TaskFailed) as problem:
-        result = _result(task, merged(done))
+        result = _access_result(task, merged(done))
         text = str(problem) if result["changed"] else f"{as_sentence(problem)} Nothing was changed."
         raise TaskFailed(text, **{name: result[name] for name in ("changed", "results", "diff")}) from problem
-    return _result(task, merged(done))
+    return _access_result(task, merged(done))
 
 
 def _has_lost_namespace(task: Task[RbacOptions], plan: Plan) -> bool:
@@ -153,14 +153,14 @@ def _has_lost_namespace(task: Task[RbacOptions], plan: Plan) -> bool:
     if task.options.namespaces is not None:
         return False
     try:
-        found = _namespaces(task)
+        found = _active_namespaces(task)
     except KubeError:
         return False
     places = {step.identity["metadata"].get("namespace") for step in plan.steps} - {None}
     return not places <= {plan.namespace, *found}
 
 
-def _plan(task: Task[RbacOptions]) -> Plan:
+def _plan_access(task: Task[RbacOptions]) -> Plan:
     return _plan_present(task) if task.options.state == "present" else _plan_absent(task)
 
 
@@ -168,7 +168,7 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
     """The account if it is missing, the roles of its level and its bindings; then the removal of the others, if any."""
     options = task.options
     subject, level = options.subject, str(options.level)
-    found = _namespaces(task)
+    found = _active_namespaces(task)
     needed = [each for each in (subject.namespace, *(options.namespaces or ())) if each]
     prerequisites = tuple(_namespace_steps(task, needed, found))
     if level in (SUBMIT, ADMINISTER):  # Jobs need them, and submit may not write them.
@@ -211,7 +211,7 @@ def _plan_absent(task: Task[RbacOptions]) -> Plan:
     return Plan(options.name, subject.namespace, options.noun, tuple(Step(Action.DELETE, {}, obj) for obj in deleted))
 
 
-def _namespaces(task: Task[RbacOptions]) -> list[str]:
+def _active_namespaces(task: Task[RbacOptions]) -> list[str]:
     """Those that are not terminating."""
     found = task.client().list_objects(NAMESPACE, metadata_only=True)
     return [obj["metadata"]["name"] for obj in found if not is_terminating(obj)]
@@ -271,7 +271,7 @@ def _require_managed(found: Iterable[Object]) -> None:
         raise TaskFailed("\n".join(unmanaged))
 
 
-def _result(task: Task[RbacOptions], applied: ApplyResult) -> dict[str, Any]:
+def _access_result(task: Task[RbacOptions], applied: ApplyResult) -> dict[str, Any]:
     plan, present, subject = applied.plan, task.options.state == "present", task.options.subject
     result = {
         "name": plan.name,

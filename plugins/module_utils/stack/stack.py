@@ -80,29 +80,29 @@ def run(task: Task[StackOptions]) -> dict[str, Any]:
     options = task.options
     if not re.fullmatch(DNS_LABEL, options.name):
         raise TaskFailed(f"name: invalid name {options.name!r}. Use lower case letters, digits and '-'.")
-    desired = _desired(options)
+    desired = _desired_objects(options)
     changes = _label_changes(task)
     leaves_objects = options.objects is None and options.state == "present"
-    plan = Plan(options.name, "", "stack") if leaves_objects else _plan(task, desired)
+    plan = Plan(options.name, "", "stack") if leaves_objects else _plan_stack(task, desired)
     executor = Executor(task.client(), check_mode=task.check_mode, gone_timeout=60, warn=task.warn)
     try:
         applied = executor.apply_plan(plan)
     except ApplyFailed as failure:
-        raise TaskFailed(failure.message, **_result(task, failure.result, ())) from None
+        raise TaskFailed(failure.message, **_stack_result(task, failure.result, ())) from None
     written = NodeWriter(task.client(), task.check_mode).write(changes)
-    result = _result(task, applied, written.done)
+    result = _stack_result(task, applied, written.done)
     if written.failures:
         raise TaskFailed("\n".join(failure.message for failure in written.failures), **result)
-    return {**result, "msg": _summary(options.name, plan, written)}
+    return {**result, "msg": _stack_summary(options.name, plan, written)}
 
 
 MODULE = ModuleSpec(StackOptions, run)
 
 
-def _desired(options: StackOptions) -> list[Object]:
+def _desired_objects(options: StackOptions) -> list[Object]:
     """The objects, marked as those of the stack. Raises TaskFailed with all errors at once."""
     objects = (options.objects or []) if options.state == "present" else []
-    errors = [problem for number, obj in enumerate(objects) if (problem := _problem(number, obj))]
+    errors = [problem for number, obj in enumerate(objects) if (problem := _object_problem(number, obj))]
     if options.objects == []:
         errors.append("objects: empty. Use O(state=absent) to delete the stack, or omit it to leave its objects.")
     if options.objects is None and options.state == "present" and not options.node_labels:
@@ -110,10 +110,10 @@ def _desired(options: StackOptions) -> list[Object]:
     if errors:
         raise TaskFailed.before_any_write(errors)
     order = list(_KINDS)
-    return [_marked(obj, options.name) for obj in sorted(objects, key=lambda obj: order.index(obj["kind"]))]
+    return [_as_of_stack(obj, options.name) for obj in sorted(objects, key=lambda obj: order.index(obj["kind"]))]
 
 
-def _problem(number: int, obj: Object) -> str | None:
+def _object_problem(number: int, obj: Object) -> str | None:
     metadata = obj.get("metadata")
     resource = _KINDS.get(str(obj.get("kind")))
     if resource is None or obj.get("apiVersion") != resource.api_version:
@@ -128,16 +128,16 @@ def _problem(number: int, obj: Object) -> str | None:
     return None
 
 
-def _marked(obj: Object, name: str) -> Object:
+def _as_of_stack(obj: Object, name: str) -> Object:
     labels = {**(obj["metadata"].get("labels") or {}), MANAGED_BY: FIELD_MANAGER, STACK: name}
     return {**obj, "metadata": {**obj["metadata"], "labels": labels}}
 
 
-def _plan(task: Task[StackOptions], desired: list[Object]) -> Plan:
+def _plan_stack(task: Task[StackOptions], desired: list[Object]) -> Plan:
     """What is missing or differs, and then the removal of what the stack no longer has."""
     client, name = task.client(), task.options.name
 
-    served = _served(client)
+    served = _served_kinds(client)
     _require_kinds(desired, served)
 
     def read(resource: Resource) -> list[Object]:
@@ -146,15 +146,15 @@ def _plan(task: Task[StackOptions], desired: list[Object]) -> Plan:
     found = run_concurrently(read, served, client.concurrency)
     live = {object_id(obj): obj for objects in found for obj in objects}
     missing = [obj for obj in desired if object_id(obj) not in live]
-    live |= {object_id(obj): obj for obj in _taken(task, missing)}
+    live |= {object_id(obj): obj for obj in _existing_namespaces(task, missing)}
     wanted = {object_id(obj) for obj in desired}
-    steps = [_step(obj, live.get(object_id(obj))) for obj in desired]
+    steps = [_object_step(obj, live.get(object_id(obj))) for obj in desired]
     removed = [obj for key, obj in reversed(live.items()) if key not in wanted and obj["kind"] != NAMESPACE.kind]
     steps += [Step(Action.DELETE, {}, obj) for obj in removed]
     return Plan(name, "", "stack", tuple(steps))
 
 
-def _served(client: Client) -> list[Resource]:
+def _served_kinds(client: Client) -> list[Resource]:
     """The kinds that the cluster has. The list of a missing one would be answered as by something else (404, text)."""
     versions = {each.api_version for each in _KINDS.values() if _operator(each)} & group_versions(client)
     kinds = {version: served_kinds(client, version) for version in sorted(versions)}
@@ -183,13 +183,13 @@ def _require_kinds(desired: list[Object], served: list[Resource]) -> None:
         )
 
 
-def _step(desired: Object, live: Object | None) -> Step:
+def _object_step(desired: Object, live: Object | None) -> Step:
     if live and desired["kind"] == NAMESPACE.kind:
         return Step(Action.UNCHANGED, desired, live)
     return step_for(desired, live)
 
 
-def _taken(task: Task[StackOptions], missing: list[Object]) -> list[Object]:
+def _existing_namespaces(task: Task[StackOptions], missing: list[Object]) -> list[Object]:
     """The namespaces among the objects that exist. Raises TaskFailed for other names that something else has."""
 
     def read(obj: Object) -> Object | None:
@@ -244,7 +244,7 @@ def _label_problems(given: Mapping[str, Any]) -> Iterator[str]:
                 yield f"node_labels.{node}: not a label of a vendor: {key}. M(gpuctl_node_label) sets others."
 
 
-def _result(task: Task[StackOptions], applied: ApplyResult, labelled: Iterable[LabelChange]) -> dict[str, Any]:
+def _stack_result(task: Task[StackOptions], applied: ApplyResult, labelled: Iterable[LabelChange]) -> dict[str, Any]:
     plan, labelled = applied.plan, list(labelled)
     return {
         "changed": plan.changed or bool(labelled),
@@ -257,7 +257,7 @@ def _result(task: Task[StackOptions], applied: ApplyResult, labelled: Iterable[L
 _DONE = {Action.CREATE: "created", Action.UPDATE: "updated", Action.RECREATE: "recreated", Action.DELETE: "deleted"}
 
 
-def _summary(name: str, plan: Plan, written: WriteResult) -> str:
+def _stack_summary(name: str, plan: Plan, written: WriteResult) -> str:
     """``stack nvidia: 1 object updated, 2 deleted, 7 unchanged, 3 nodes labelled``"""
     counts = Counter(_DONE.get(step.action, "unchanged") for step in plan.steps)
     words = [f"{counts[done]} {done}" for done in (*_DONE.values(), "unchanged") if counts[done]]

@@ -40,8 +40,8 @@ def wait_for_jobs(
 
     wait = Wait(client, goal, timeout, task.warn, keep_going=keep_going, new_nodes=new_nodes, report=report)
     job_statuses = wait.wait(targets)
-    reasons = _reasons(client, job_statuses)
-    logs = _logs(task, job_statuses)
+    reasons = _read_reasons(client, job_statuses)
+    logs = _read_log_ends(task, job_statuses)
     unreached = {
         target.id: UnreachedGoal(
             target.title,
@@ -62,7 +62,7 @@ def wait_for_jobs(
     )
 
 
-def _reasons(client: Client, job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, str]:
+def _read_reasons(client: Client, job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, str]:
     """Why jobs are not running, also by what is free on the nodes, which the wait itself does not read."""
     reasons = {job: seen.sentence for job, status in job_statuses.items() if (seen := status.fatal or status.blocker)}
     stuck = {
@@ -81,7 +81,7 @@ def _reasons(client: Client, job_statuses: Mapping[JobId, JobStatus]) -> dict[Jo
     return reasons
 
 
-def _logs(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, list[str]]:
+def _read_log_ends(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> dict[JobId, list[str]]:
     """The last lines of the containers that have ended and keep their jobs from the goal, with secrets masked."""
     found: dict[JobId, list[str]] = {}
     ended = [

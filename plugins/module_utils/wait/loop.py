@@ -86,14 +86,14 @@ class Wait:
         """Update the statuses until the wait is over. Raises KubeError if the cluster cannot be read."""
         deadline = time.monotonic() + self.timeout
         feasibility = Feasibility(self.client, new_nodes=self.new_nodes)
-        cache.add(_workloads(jobs))
+        cache.add(_workload_queries(jobs))
         if self.goal.needs_pods:
-            cache.add(_queries(POD, jobs))
+            cache.add(_queries_by_namespace(POD, jobs))
         check = partial(self._check, cache, jobs, job_statuses)
         check(None)
         if self._is_over(job_statuses):
             return
-        cache.add([*_queries(POD, jobs), *(_warnings(jobs) if self.goal.requires_running else ())])
+        cache.add([*_queries_by_namespace(POD, jobs), *(_warnings(jobs) if self.goal.requires_running else ())])
         cache.watch()
         while True:
             began = time.monotonic()
@@ -161,12 +161,12 @@ class Wait:
         return (fatal and not self.keep_going) or all(job_status.settled for job_status in job_statuses.values())
 
 
-def _workloads(jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:
+def _workload_queries(jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:
     for resource in WORKLOADS:
-        yield from _queries(resource, (job for job in jobs if job.workload_kind in (None, resource.kind)))
+        yield from _queries_by_namespace(resource, (job for job in jobs if job.workload_kind in (None, resource.kind)))
 
 
-def _queries(resource: Resource, jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:
+def _queries_by_namespace(resource: Resource, jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:
     """One query per namespace for the objects of the jobs."""
     names: dict[str, set[str]] = defaultdict(set)
     for job in jobs:

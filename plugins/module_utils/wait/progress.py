@@ -28,7 +28,7 @@ def progress_line(goal: Goal, job_statuses: Mapping[JobId, JobStatus], elapsed: 
     waiting = {job: job_status for job, job_status in job_statuses.items() if not job_status.reached_goal}
     several = len({namespace for namespace, name in job_statuses}) > 1
     named = [
-        f"{f'{namespace}/' if several else ''}{name} ({_state(goal, job_status)})"
+        f"{f'{namespace}/' if several else ''}{name} ({_state_text(goal, job_status)})"
         for (namespace, name), job_status in list(waiting.items())[:_NAMED]
     ]
     if len(waiting) > _NAMED:
@@ -117,32 +117,32 @@ def _unreadable_problem(goal: Goal, unreached: Sequence[UnreachedGoal], jobs: in
 # -- the state of a job ------------------------------------------------------------------------------------------------
 
 
-def _state(goal: Goal, job_status: JobStatus) -> str:
+def _state_text(goal: Goal, job_status: JobStatus) -> str:
     """What is left until the goal, and the reason if one is known."""
     workload, blocker = job_status.workload, job_status.fatal or job_status.blocker
     if workload is None or not goal.requires_running:
-        return _short(blocker) if blocker else _pods_left(job_status)
+        return _short_reason(blocker) if blocker else _pods_left(job_status)
     if blocker is None:
         return _pods_of_goal(goal, workload, job_status.pods)
     if pods_ready(workload):
-        return f"{_pods_of_goal(goal, workload, job_status.pods)}: {_short(blocker)}"
-    return f"{status_of(workload)}: {_short(blocker)}"
+        return f"{_pods_of_goal(goal, workload, job_status.pods)}: {_short_reason(blocker)}"
+    return f"{status_of(workload)}: {_short_reason(blocker)}"
 
 
 def _last_state(goal: Goal, job: UnreachedGoal) -> str:
     workload = job.job_status.workload
     if workload is None or is_terminating(workload) or not goal.requires_running:
-        names = [f"{obj['kind']} {obj['metadata']['name']}" for obj in _left(job.job_status)]
+        names = [f"{obj['kind']} {obj['metadata']['name']}" for obj in _remaining(job.job_status)]
         return f"{abridged(names, _NAMED_LEFT)} still terminating"
     return f"{_pods_of_goal(goal, workload, job.job_status.pods)}{f'. Reason: {job.reason}' if job.reason else ''}"
 
 
-def _short(blocker: PendingReason) -> str:
+def _short_reason(blocker: PendingReason) -> str:
     reason = blocker.sentence.rstrip(".")
     return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"
 
 
-def _left(job_status: JobStatus) -> list[Mapping[str, Any]]:
+def _remaining(job_status: JobStatus) -> list[Mapping[str, Any]]:
     """What is left of a job that is deleted, or of the pods of one that is paused."""
     workload, pods = job_status.workload, job_status.pods
     if workload and not is_terminating(workload):
@@ -152,7 +152,7 @@ def _left(job_status: JobStatus) -> list[Mapping[str, Any]]:
 
 def _pods_left(job_status: JobStatus) -> str:
     """``Job and 2 pods left, until 2026-01-01T00:02:00Z at the latest``."""
-    left = _left(job_status)
+    left = _remaining(job_status)
     owners = [obj["kind"] for obj in left if obj["kind"] != "Pod"]
     pods = [number_of(len(left) - len(owners), "pod")] if len(left) > len(owners) or not owners else []
     ends = [obj["metadata"]["deletionTimestamp"] for obj in left if obj["kind"] == "Pod" and is_terminating(obj)]

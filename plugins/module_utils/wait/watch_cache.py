@@ -42,7 +42,7 @@ _STOP_TIMEOUT = 2.0  # seconds that all threads together get to end
 _REFUSED = frozenset({403, 405, 501})  # watching is forbidden, or a proxy or the resource does not support it
 
 
-def _whole(obj: dict[str, Any]) -> dict[str, Any]:
+def _whole_object(obj: dict[str, Any]) -> dict[str, Any]:
     return obj
 
 
@@ -58,7 +58,7 @@ class WatchQuery:
     labels: str = ""
     fields: str = ""
     optional: bool = False
-    slim: Callable[[dict[str, Any]], dict[str, Any]] = _whole
+    slim: Callable[[dict[str, Any]], dict[str, Any]] = _whole_object
 
     @property
     def title(self) -> str:
@@ -76,7 +76,7 @@ class WatchCache:
 
     def __init__(self, client: Client, warn: Callable[[str], None]) -> None:
         self.client = client
-        self._warn = warn
+        self._warn_once = warn
         self._warned: set[str] = set()
         self._changes = _Changes()
         self.submit = self._changes.put
@@ -100,14 +100,14 @@ class WatchCache:
 
     def add(self, queries: Iterable[WatchQuery]) -> None:
         """List the objects of new queries, concurrently. Raises ApiError and ConnectionProblem."""
-        for query, objects, version in self._read([query for query in queries if query not in self._copy]):
+        for query, objects, version in self._read_lists([query for query in queries if query not in self._copy]):
             self._copy[query], self._versions[query] = objects, version
 
     def refresh(self) -> None:
         """List everything again. Raises ApiError and ConnectionProblem."""
         self.client.begin_task()  # Whatever the outages before: these requests count.
         self.wait_for_change(0)  # What the queue has is older than the lists.
-        for query, objects, _version in self._read(list(self._copy)):
+        for query, objects, _version in self._read_lists(list(self._copy)):
             self.replace(query, objects)
 
     def watch(self) -> None:
@@ -155,7 +155,7 @@ class WatchCache:
                     self._total_memory -= self._memory[query].pop(key, 0)
             objects.clear()
 
-    def _read(self, queries: list[WatchQuery]) -> Iterator[tuple[WatchQuery, Objects, str]]:
+    def _read_lists(self, queries: list[WatchQuery]) -> Iterator[tuple[WatchQuery, Objects, str]]:
         """The objects and the version of each query's list; those that may be forbidden and are, are left out."""
 
         def read(query: WatchQuery) -> tuple[Objects, str] | None:
@@ -179,7 +179,7 @@ class WatchCache:
         obj = event["object"]
         key = _key_of(obj)
         is_readable = self.client.is_readable(query.resource, obj)
-        if is_readable and query.slim is not _whole:
+        if is_readable and query.slim is not _whole_object:
             obj = query.slim(obj)
             memory = estimated_memory(json.dumps(obj).encode())
         self._total_memory += memory - self._memory[query].get(key, 0)
@@ -197,7 +197,7 @@ class WatchCache:
     def warn_once(self, topic: str, text: str) -> None:
         if topic not in self._warned:
             self._warned.add(topic)
-            self._warn(text)
+            self._warn_once(text)
 
 
 class _Changes:
@@ -213,16 +213,16 @@ class _Changes:
     def put(self, change: Callable[[], None], memory: int = 0) -> None:
         while memory and self._memory > QUEUED_MEMORY and not self.stopped.wait(_SETTLING):
             pass
-        self._add(memory)
+        self._add_memory(memory)
         self._queue.put((change, memory))
 
     def take(self, timeout: float) -> Callable[[], None]:
         """Raises Empty."""
         change, memory = self._queue.get(timeout=timeout) if timeout else self._queue.get_nowait()
-        self._add(-memory)
+        self._add_memory(-memory)
         return change
 
-    def _add(self, memory: int) -> None:
+    def _add_memory(self, memory: int) -> None:
         with self._lock:
             self._memory += memory
 
@@ -248,7 +248,7 @@ class _Watcher(Thread):
         try:
             self._keep_up_to_date()
         except Exception as error:  # Whatever it is: the caller's thread must not wait for ever.
-            self._submit(partial(_raise, error))
+            self._submit(partial(_raise_error, error))
 
     def _keep_up_to_date(self) -> None:
         """Until ``stopped``. Raises errors that are not transient."""
@@ -257,7 +257,7 @@ class _Watcher(Thread):
         while not self._stopped.is_set():
             try:
                 if not self._version:
-                    self._list()
+                    self._list_all()
                 if self._watches and self._watch_once():
                     delays = new_delays()
                     continue
@@ -267,12 +267,12 @@ class _Watcher(Thread):
                 if not expired and not error.is_transient:
                     raise
                 if isinstance(error, ConnectionProblem):
-                    self._warn("unreachable", f"still waiting, but {error}")
+                    self._warn_once("unreachable", f"still waiting, but {error}")
                 self._cache.client.begin_task()  # A wait may outlast an outage that is too long for other tasks.
             self._version = ""  # A watch that brought nothing may hide what has happened: list again.
             self._stopped.wait(next(delays))
 
-    def _list(self) -> None:
+    def _list_all(self) -> None:
         if not self._stopped.is_set():
             objects, self._version = _listed(self._cache.client, self._query)
             self._submit(partial(self._cache.replace, self._query, objects))
@@ -295,7 +295,7 @@ class _Watcher(Thread):
             self._watches = False
             hint = "Grant the verb watch" if error.is_forbidden else "Let watch requests pass"
             text = f"{query.title} cannot be watched and are polled instead: {as_sentence(error)}"
-            self._warn("refused", f"{text} {hint} to save requests.")
+            self._warn_once("refused", f"{text} {hint} to save requests.")
             return False
         watch = self._watch
         if self._stopped.is_set():  # before the watch existed
@@ -313,11 +313,11 @@ class _Watcher(Thread):
         self._stopped.wait(max(0.0, _SHORTEST_WATCH - (time.monotonic() - began)))
         return True
 
-    def _warn(self, topic: str, text: str) -> None:
+    def _warn_once(self, topic: str, text: str) -> None:
         self._submit(partial(self._cache.warn_once, topic, text))
 
 
-def _raise(error: Exception) -> None:
+def _raise_error(error: Exception) -> None:
     raise error
 
 
@@ -326,7 +326,7 @@ def _of_kinds(answers: Mapping[WatchQuery, Objects], resources: Iterable[Resourc
 
 
 def _listed(client: Client, query: WatchQuery) -> tuple[Objects, str]:
-    slim = None if query.slim is _whole else query.slim
+    slim = None if query.slim is _whole_object else query.slim
     objects, version = client.list_with_version(
         query.resource, query.namespace, labels=query.labels, fields=query.fields, slim=slim
     )

@@ -41,11 +41,11 @@ def run(task: Task[CopyOptions]) -> dict[str, Any]:
             raise TaskFailed(f"O({name}) is not a path. Give the path of a file or directory.")
     find_sides, transfer = DIRECTIONS[options.state]
     try:
-        container = _container(task)
+        container = _find_container(task)
         sides = find_sides(container, options.local_path, options.remote_path)
-        plan = _plan(sides)
-        size = _size(sides, plan)
-        _warn(task, container, sides, plan)
+        plan = _plan_transfer(sides)
+        size = _transfer_size(sides, plan)
+        _warn_of_skipped(task, container, sides, plan)
         if plan.changed and not task.check_mode:
             transfer(container, sides, plan)
     except OSError as problem:
@@ -57,15 +57,15 @@ def run(task: Task[CopyOptions]) -> dict[str, Any]:
         "files": [one_line(name) for name in plan.changed],
         "not_copied": [one_line(name) for name in plan.skipped],
         "size": size,
-        "diff": task.diff(lambda: _diff(sides, plan)),
-        "msg": _message(plan, size, check_mode=task.check_mode),
+        "diff": task.diff(lambda: _files_diff(sides, plan)),
+        "msg": _copy_message(plan, size, check_mode=task.check_mode),
     }
 
 
 MODULE = ModuleSpec(CopyOptions, run)
 
 
-def _container(task: Task[CopyOptions]) -> Container:
+def _find_container(task: Task[CopyOptions]) -> Container:
     options = task.options
     job = named_job(task)
     try:
@@ -75,14 +75,14 @@ def _container(task: Task[CopyOptions]) -> Container:
     return Container(task.client(), job[0], pod, options.container, task.progress)
 
 
-def _plan(sides: Sides) -> CopyPlan:
+def _plan_transfer(sides: Sides) -> CopyPlan:
     try:
         return plan_copy(sides.source, sides.dest)
     except ValueError as problem:
         raise TaskFailed(str(problem)) from None
 
 
-def _size(sides: Sides, plan: CopyPlan) -> int:
+def _transfer_size(sides: Sides, plan: CopyPlan) -> int:
     size = sum(sides.source[name].size for name in plan.files)
     if sides.space is not None and size > sides.space:
         raise TaskFailed(
@@ -91,7 +91,7 @@ def _size(sides: Sides, plan: CopyPlan) -> int:
     return size
 
 
-def _warn(task: Task[CopyOptions], container: Container, sides: Sides, plan: CopyPlan) -> None:
+def _warn_of_skipped(task: Task[CopyOptions], container: Container, sides: Sides, plan: CopyPlan) -> None:
     skipped = [one_line(name) for name in plan.skipped]
     if skipped:
         task.warn(
@@ -101,12 +101,12 @@ def _warn(task: Task[CopyOptions], container: Container, sides: Sides, plan: Cop
         task.warn(f"{container} lacks sha256sum. Files cannot be compared, and are copied even if they are the same.")
 
 
-def _diff(sides: Sides, plan: CopyPlan) -> list[dict[str, str]]:
+def _files_diff(sides: Sides, plan: CopyPlan) -> list[dict[str, str]]:
     changed = plan.changed
     return [map_diff(sides.dest_path, facts(sides.dest, changed), facts(sides.source, changed))] if changed else []
 
 
-def _message(plan: CopyPlan, size: int, *, check_mode: bool) -> str:
+def _copy_message(plan: CopyPlan, size: int, *, check_mode: bool) -> str:
     if not plan.changed:
         return f"{number_of(plan.unchanged, 'file')} unchanged"
     files = number_of(len(plan.changed) - len(plan.directories), "file")

@@ -87,7 +87,9 @@ def send_to_pod(container: Container, sides: Sides, plan: CopyPlan) -> None:
     archive = Archive(lambda name: Path(sides.source_path, sides.named(name)), sides.source, plan)
     command = receive_files(sides.dest_path, f"{STAGE}{secrets.token_hex(8)}", archive.size)
     try:
-        result = container.run(command, _counted(archive.pieces(), ByteCounter(container.progress, archive.size)))
+        result = container.run(
+            command, _counted_pieces(archive.pieces(), ByteCounter(container.progress, archive.size))
+        )
     except FileChanged as problem:
         raise TaskFailed(f"{problem}. Nothing was copied. {_AGAIN}") from None
     except ConnectionLost as problem:
@@ -102,7 +104,7 @@ def send_to_pod(container: Container, sides: Sides, plan: CopyPlan) -> None:
         raise TaskFailed(f"{container} cannot write to {where}: {failure_text(result)}. {outcome}", changed=begun)
 
 
-def _counted(pieces: Iterable[bytes], counter: ByteCounter) -> Iterator[bytes]:
+def _counted_pieces(pieces: Iterable[bytes], counter: ByteCounter) -> Iterator[bytes]:
     for piece in pieces:
         yield piece
         counter.add(len(piece))

@@ -21,7 +21,7 @@ from .copy_tree import LINK, ROOT, CopyPlan, FileEntry, Tree, entry_kind
 
 def list_directory(root: Path) -> dict[str, FileEntry]:
     """Everything in a directory, with itself. Raises OSError."""
-    return {name: _entry(Path(os.path.join(root, name))) for name in (ROOT, *_names(root))}
+    return {name: _entry(Path(os.path.join(root, name))) for name in (ROOT, *_file_names(root))}
 
 
 def list_files(root: Path, names: Iterable[str]) -> dict[str, FileEntry]:
@@ -49,7 +49,7 @@ def os_error_text(problem: OSError) -> str:
     return f"local files cannot be copied: {where}{problem.strerror or problem}"
 
 
-def _names(root: Path) -> Iterator[str]:
+def _file_names(root: Path) -> Iterator[str]:
     def fail(problem: OSError) -> None:
         raise problem
 

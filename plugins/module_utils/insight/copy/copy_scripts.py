@@ -21,25 +21,25 @@ CORRUPTED, INCOMPLETE = 90, 91
 
 def list_source(path: str) -> list[str]:
     """A command that lists a file, or everything in a directory."""
-    return _command(_LIST_SOURCE, path)
+    return _shell_command(_LIST_SOURCE, path)
 
 
 def list_dest(path: str, names_size: int) -> list[str]:
     """A command that lists those files of a directory whose names are on its stdin (NUL-terminated)."""
-    return _command(_LIST_DEST, str(names_size), path)
+    return _shell_command(_LIST_DEST, str(names_size), path)
 
 
 def send_files(root: str, names_size: int) -> list[str]:
     """A command that prints the contents of the files whose names are on its stdin, one after the other."""
-    return _command(_SEND, str(names_size), root)
+    return _shell_command(_SEND, str(names_size), root)
 
 
 def receive_files(root: str, stage: str, size: int) -> list[str]:
     """A command that puts the files of an archive (copy_archive.py) on its stdin in place, once all are complete."""
-    return _command(_RECEIVE, str(size), root, stage)
+    return _shell_command(_RECEIVE, str(size), root, stage)
 
 
-def _command(script: str, *arguments: str) -> list[str]:
+def _shell_command(script: str, *arguments: str) -> list[str]:
     return ["sh", "-c", script, "sh", *arguments]
 
 

@@ -229,10 +229,10 @@ def check_only_file(tree: Tree, name: str) -> None:
 
 def facts(tree: Tree, names: Iterable[str]) -> dict[str, str]:
     """Those of the names that a tree has, and what is there, for a diff."""
-    return {one_line(name): _facts(tree[name]) for name in names if name in tree}
+    return {one_line(name): _entry_facts(tree[name]) for name in names if name in tree}
 
 
-def _facts(entry: FileEntry) -> str:
+def _entry_facts(entry: FileEntry) -> str:
     if entry.kind == LINK:
         return f"link to {one_line(entry.target)}"
     if entry.kind != FILE:

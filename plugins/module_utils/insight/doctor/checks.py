@@ -67,10 +67,10 @@ class Check(NamedTuple):
 
 def examine(snapshot: Snapshot) -> list[dict[str, Any]]:
     """A row for each check: its name, what came out, why that is not known, and the findings."""
-    return [_row(check, snapshot) for check in CHECKS]
+    return [_check_row(check, snapshot) for check in CHECKS]
 
 
-def _row(check: Check, snapshot: Snapshot) -> dict[str, Any]:
+def _check_row(check: Check, snapshot: Snapshot) -> dict[str, Any]:
     reasons = list(dict.fromkeys(snapshot.unknown[name] for name in check.needs if name in snapshot.unknown))
     findings = [] if reasons else [finding._asdict() for finding in check.find(snapshot)]
     levels = {finding["level"] for finding in findings}
@@ -152,7 +152,7 @@ def _controller_clock(snapshot: Snapshot) -> Iterator[Finding]:
         return
     skew = snapshot.now - snapshot.server_time
     if abs(skew) > _CLOCK_SKEW:
-        problem = f"its clock is {_seconds(skew)} that of the API server"
+        problem = f"its clock is {_skew_text(skew)} that of the API server"
         hint = "Synchronize the clocks of both with NTP. New tokens may not be valid yet, or not any more."
         yield Finding(WARNING, "the Ansible controller", problem, hint)
 
@@ -169,11 +169,11 @@ def _node_clocks(snapshot: Snapshot) -> Iterator[Finding]:
             continue
         ahead = read_time(renewed[each.node.name]) - snapshot.clock
         if ahead > _CLOCK_SKEW or -ahead > _CLOCK_SKEW + _LEASE_PERIOD:
-            problem = f"its clock is {_seconds(ahead)} that of the API server, judged by its Lease"
+            problem = f"its clock is {_skew_text(ahead)} that of the API server, judged by its Lease"
             yield Finding(WARNING, each.node.name, problem, "Synchronize the clock of the node with NTP.")
 
 
-def _seconds(skew: timedelta) -> str:
+def _skew_text(skew: timedelta) -> str:
     seconds = round(skew.total_seconds())
     return f"{abs(seconds)} s {'ahead of' if seconds > 0 else 'behind'}"
 
@@ -285,7 +285,7 @@ def _drivers(snapshot: Snapshot) -> Iterator[Finding]:
                     yield Finding(WARNING, f"pool {pool}", problem, hint)
 
 
-def _partitions(snapshot: Snapshot) -> Iterator[Finding]:
+def _partition_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """What the vendor's software says is wrong with how devices are divided."""
     for each in snapshot.nodes:
         for profile in catalog().profiles.values():
@@ -379,7 +379,7 @@ def _metrics(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding(WARNING, "cluster", "no metrics API (metrics.k8s.io)", hint)
 
 
-def _autoscalers(snapshot: Snapshot) -> Iterator[Finding]:
+def _autoscaler_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """The metric that a service is scaled by must be served by an API service, and have a value."""
     for obj in snapshot.autoscalers:
         place = f"{obj['metadata']['name']} in namespace {obj['metadata']['namespace']}"
@@ -440,7 +440,7 @@ def _storage(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding(WARNING, "cluster", f"{len(default)} default StorageClasses: {', '.join(sorted(default))}", hint)
 
 
-def _priorities(snapshot: Snapshot) -> Iterator[Finding]:
+def _priority_findings(snapshot: Snapshot) -> Iterator[Finding]:
     live = {obj["metadata"]["name"]: obj for obj in snapshot.priority_classes}
     for name in map(priority_class_name, PRIORITIES):
         if name not in live:
@@ -479,7 +479,7 @@ def _terminating_pods(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _orphans(snapshot: Snapshot) -> Iterator[Finding]:
     """Services and the like whose job has gone."""
-    jobs = {_place(obj) for obj in snapshot.workloads}
+    jobs = {_place_of(obj) for obj in snapshot.workloads}
     parts = [obj for obj in snapshot.services if is_managed(obj)] + snapshot.autoscalers + snapshot.config_maps
     for obj in parts:
         namespace = obj["metadata"]["namespace"]
@@ -493,7 +493,7 @@ def _orphans(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _ledgers(snapshot: Snapshot) -> Iterator[Finding]:
     """Trainings that a task began to replace, and has not created again."""
-    live = {_place(obj) for obj in snapshot.workloads if not is_terminating(obj)}
+    live = {_place_of(obj) for obj in snapshot.workloads if not is_terminating(obj)}
     for obj in snapshot.config_maps:
         if obj["metadata"]["name"] != LEDGER:
             continue
@@ -516,7 +516,7 @@ def _lease(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(WARNING, f"Lease {SYSTEM_NAMESPACE}/{POOLS_LEASE}", problem, hint)
 
 
-def _place(obj: Mapping[str, Any]) -> tuple[str, str]:
+def _place_of(obj: Mapping[str, Any]) -> tuple[str, str]:
     return obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
@@ -534,17 +534,17 @@ CHECKS = (
     Check("device_plugins", "device plugins", ("declared", "nodes", "offering"), _device_plugin),
     Check("devices", "healthy devices", ("nodes",), _device_counts),
     Check("drivers", "versions of drivers", ("nodes",), _drivers),
-    Check("partitions", "partitions of devices", ("nodes",), _partitions),
+    Check("partitions", "partitions of devices", ("nodes",), _partition_findings),
     Check("runtime_classes", "runtime classes", ("nodes", "runtime_classes"), _runtime_classes),
     Check("exporters", "exporters of metrics", ("nodes", "pods"), _exporters),
     Check("queues", "Kueue and Volcano", ("groups", "declared", "pods", "workloads"), _queues),
     Check("gangs", "trainings on several nodes", ("pods", "workloads"), _gangs),
     Check("metrics_api", "metrics API", ("groups", "autoscalers"), _metrics),
-    Check("autoscalers", "autoscalers of services", ("groups", "autoscalers", "scaling"), _autoscalers),
+    Check("autoscalers", "autoscalers of services", ("groups", "autoscalers", "scaling"), _autoscaler_findings),
     Check("scaled_objects", "ScaledObjects of KEDA", ("groups", "scaled_objects"), _scaled_objects),
     Check("prometheus", "Prometheus", ("groups", "services"), _prometheus),
     Check("storage", "storage classes", ("storage_classes",), _storage),
-    Check("priorities", "priority classes", ("priority_classes",), _priorities),
+    Check("priorities", "priority classes", ("priority_classes",), _priority_findings),
     Check("namespaces", "deleted namespaces", ("namespaces",), _terminating_namespaces),
     Check("pods", "deleted pods", ("pods", "nodes"), _terminating_pods),
     Check("orphans", "parts of deleted jobs", ("workloads", "services", "autoscalers", "config_maps"), _orphans),

@@ -39,7 +39,7 @@ def run(task: Task[DoctorOptions]) -> dict[str, Any]:
         "checks": checks,
         "server_version": snapshot.version or None,
         "counts": {ERROR: counts[ERROR], WARNING: counts[WARNING], UNKNOWN: unknown},
-        "msg": f"{_summary(checks)}{_missing(snapshot)}",
+        "msg": f"{_checks_summary(checks)}{_missing(snapshot)}",
     }
     if not passed:
         raise TaskFailed(str(result.pop("msg")), **result)
@@ -59,7 +59,7 @@ def _missing(snapshot: Snapshot) -> str:
     return f" Kubernetes {snapshot.version} lacks {names}. What follows is in check api_version, with O(all=true)."
 
 
-def _summary(checks: Sequence[Mapping[str, Any]]) -> str:
+def _checks_summary(checks: Sequence[Mapping[str, Any]]) -> str:
     """As many checks as the table below it has rows; one check may find the same on a hundred nodes."""
     counts = Counter(check["status"] for check in checks)
     found = [f"{counts[level]} with {level}s" for level in (ERROR, WARNING) if counts[level]]

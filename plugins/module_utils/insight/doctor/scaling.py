@@ -62,7 +62,7 @@ def read_scaling_metrics(
     wanted = {SERVED[metric.type] for _obj, metric in asked}
     if not wanted:
         return ScalingMetrics()
-    unavailable = dict(_unavailable(client.list_objects(API_SERVICE), wanted))
+    unavailable = dict(_unavailable_groups(client.list_objects(API_SERVICE), wanted))
     versions = {group: groups[group] for group in wanted if group in groups and group not in unavailable}
     listed = {}
     if CUSTOM in versions:
@@ -88,7 +88,7 @@ def read_scaling_metrics(
         if SERVED[metric.type] in versions
         and (not _is_listed(metric, listed) or not found.get((service_of(obj), metric.name), True))
     }
-    return ScalingMetrics(unavailable, listed, found, _series(prometheus, lost) if lost else {})
+    return ScalingMetrics(unavailable, listed, found, _recorded_series(prometheus, lost) if lost else {})
 
 
 def broken_road(metrics: ScalingMetrics, autoscaler: Object, groups: Mapping[str, str]) -> Iterator[Broken]:
@@ -105,9 +105,9 @@ def broken_road(metrics: ScalingMetrics, autoscaler: Object, groups: Mapping[str
             hint = f"Install prometheus-adapter, with the rules of the role monitoring ({_ROLE})."
             yield Broken(f"{asks} nothing serves {group}", hint)
         elif not _is_listed(metric, metrics.listed):
-            yield Broken(f"{asks} {group} does not list it", _hint(metrics, autoscaler, metric))
+            yield Broken(f"{asks} {group} does not list it", _metric_hint(metrics, autoscaler, metric))
         elif not metrics.values.get((service_of(autoscaler), metric.name), True):
-            yield Broken(f"{asks} there is no value of its pods", _hint(metrics, autoscaler, metric))
+            yield Broken(f"{asks} there is no value of its pods", _metric_hint(metrics, autoscaler, metric))
 
 
 def service_of(autoscaler: Object) -> Job:
@@ -115,7 +115,7 @@ def service_of(autoscaler: Object) -> Job:
     return autoscaler["metadata"]["namespace"], autoscaler["spec"]["scaleTargetRef"]["name"]
 
 
-def _hint(metrics: ScalingMetrics, autoscaler: Object, metric: AskedMetric) -> str:
+def _metric_hint(metrics: ScalingMetrics, autoscaler: Object, metric: AskedMetric) -> str:
     if metric.type == "External":
         return "See the logs of what serves it, such as KEDA's metrics server."
     if metric.name not in served_names(catalog()):
@@ -136,7 +136,7 @@ def _hint(metrics: ScalingMetrics, autoscaler: Object, metric: AskedMetric) -> s
     return f"Check whether Prometheus has {UTILIZATION.record} of its pods. {found}".rstrip()
 
 
-def _unavailable(services: Iterable[Object], wanted: Iterable[str]) -> Iterator[tuple[str, Broken]]:
+def _unavailable_groups(services: Iterable[Object], wanted: Iterable[str]) -> Iterator[tuple[str, Broken]]:
     """The groups of which no version is available: one is enough for an autoscaler."""
     for group in wanted:
         own = [obj for obj in services if obj["spec"].get("group") == group]
@@ -188,7 +188,7 @@ def _has_value(client: Client, versions: Mapping[str, str], asked: tuple[Object,
         return False
 
 
-def _series(prometheus: Any, services: Iterable[Job]) -> Mapping[Job, str]:
+def _recorded_series(prometheus: Any, services: Iterable[Job]) -> Mapping[Job, str]:
     """What Prometheus has of the pods of these services; else why it could not be asked."""
     try:
         server: Prometheus = prometheus()

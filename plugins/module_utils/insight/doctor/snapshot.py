@@ -224,7 +224,7 @@ def examined_object(obj: Object) -> Object:
     return {"kind": obj["kind"], "metadata": metadata, **spec}
 
 
-def _metadata(*resources: Resource, labels: str = MANAGED) -> Callable[[Client], list[Object]]:
+def _managed_metadata(*resources: Resource, labels: str = MANAGED) -> Callable[[Client], list[Object]]:
     """Managed objects of some kinds."""
     return lambda client: [
         obj
@@ -244,9 +244,9 @@ _READERS: Mapping[str, Callable[[Client], Any]] = {
     "pods": lambda client: client.list_slim(POD, examined_pod, fields=UNFINISHED),
     "offering": _offering,
     "namespaces": lambda client: client.list_objects(NAMESPACE),
-    "workloads": _metadata(*WORKLOADS),
+    "workloads": _managed_metadata(*WORKLOADS),
     "autoscalers": lambda client: list_fitting(client, HORIZONTAL_POD_AUTOSCALER, dict, labels=MANAGED),
-    "services": _metadata(SERVICE, labels=""),
+    "services": _managed_metadata(SERVICE, labels=""),
     "config_maps": lambda client: client.list_slim(CONFIG_MAP, examined_config_map, labels=MANAGED),
     "leases": lambda client: client.list_slim(LEASE, examined_object),
     "roles": lambda client: client.list_objects(CLUSTER_ROLE, labels=MANAGED),

@@ -40,7 +40,7 @@ async def run_source(queue: Any, args: Mapping[str, Any]) -> None:
     """Put the events into the queue until the task is cancelled. Raises SourceFailed."""
     given = dict(args)
     echo = given.pop("eda_feedback_queue", None)
-    run = _Run(queue, echo, _validated(given))
+    run = _Run(queue, echo, _validated_arguments(given))
     await run.until_cancelled()
 
 
@@ -79,7 +79,7 @@ class _Run:
         except ImportError as problem:
             raise SourceFailed(f"{NAME}: {missing_library(str(problem.name))}") from None
         except (KubeError, TaskFailed) as problem:
-            raise self._failure(problem) from None
+            raise self._source_failure(problem) from None
         client.report_secrets(learn)
         task = Task(options, params, False, LOGGER.warning, learn, self._masked, _client=client)
         return JobsSource(task, client, self._deliver)
@@ -92,11 +92,11 @@ class _Run:
         except HandOverCancelled:
             pass
         except BaseException as problem:
-            failure = self._failure(problem)
+            failure = self._source_failure(problem)
         with suppress(RuntimeError):  # The loop has been closed.
-            self._loop.call_soon_threadsafe(self._end, failure)
+            self._loop.call_soon_threadsafe(self._end_with, failure)
 
-    def _end(self, failure: SourceFailed | None) -> None:
+    def _end_with(self, failure: SourceFailed | None) -> None:
         if self._ended.done() or self._is_stopping:
             return
         if failure:
@@ -104,7 +104,7 @@ class _Run:
         else:
             self._ended.set_result(None)
 
-    def _failure(self, problem: BaseException) -> SourceFailed:
+    def _source_failure(self, problem: BaseException) -> SourceFailed:
         text = worded(str(problem))
         if not isinstance(problem, (KubeError, StateFileError, TaskFailed)):
             text = f"this is a bug in runwhere.gpuctl; please report it: {type(problem).__name__}: {text}"
@@ -130,7 +130,7 @@ class _Run:
             await asyncio.sleep(_LOOK)
 
 
-def _validated(args: Mapping[str, Any]) -> dict[str, Any]:
+def _validated_arguments(args: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments, with their defaults. Raises SourceFailed with all that is wrong."""
     from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
     from jinja2 import UndefinedError

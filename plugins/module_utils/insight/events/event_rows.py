@@ -78,10 +78,10 @@ def job_event(
     uid: str, step: Transition, fields: Mapping[str, Any], seen_at: str, reason: str | None, **details: Any
 ) -> dict[str, Any]:
     """The event of a transition of a job."""
-    waited = _duration(step.facts["pending_seconds"]) if "pending_seconds" in step.facts else ""
+    waited = _duration_text(step.facts["pending_seconds"]) if "pending_seconds" in step.facts else ""
     what = _WORDS[step.type].format(waited=waited)
     subject = f"{fields.get('job_type') or 'job'} {step.after.name} in namespace {step.after.namespace}"
-    return _event(
+    return _event_row(
         step.type,
         f"{uid}/{step.key}",
         step.time,
@@ -105,7 +105,7 @@ def node_event(
     more = f" and {len(jobs) - 10} more" if len(jobs) > 10 else ""
     held = f"{'job' if len(jobs) == 1 else 'jobs'} {names}{more}" if jobs else "no jobs"
     message = f"node {known.name} of pool {known.pool} was lost with {held}"
-    return _event(
+    return _event_row(
         "node.lost",
         f"{uid}/lost/{known.since or seen_at}",
         time,
@@ -128,7 +128,7 @@ def quota_event(quota: Object, title: str, use: QuotaUse, seen_at: str) -> dict[
         f"quota {title} in namespace {metadata['namespace']} has used {use.used} of {use.hard} {use.resource} "
         f"({use.percent:g} %)"
     )
-    return _event(
+    return _event_row(
         "quota.nearly_used",
         f"{metadata['uid']}/nearly_used/{use.resource}/{metadata.get('resourceVersion')}",
         seen_at,
@@ -150,7 +150,7 @@ def shown_lines(lines: list[str]) -> list[str]:
     return [cut(mask_forms(line), _LONGEST_LINE) for line in lines]
 
 
-def _event(
+def _event_row(
     type: str, id: str, time: str | None, seen_at: str, message: str, reason: str | None, **fields: Any
 ) -> dict[str, Any]:
     """``seen`` is ``late`` if it happened longer ago, or at an unknown time."""
@@ -175,7 +175,7 @@ def _event(
     return row
 
 
-def _duration(seconds: int) -> str:
+def _duration_text(seconds: int) -> str:
     """``45 s``, ``30 min``, ``2 h 5 min``."""
     if seconds < 120:
         return f"{seconds} s"

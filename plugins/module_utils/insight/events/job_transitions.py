@@ -84,7 +84,7 @@ def job_transitions(
     workload: Object, known: Known, pods: PodsOfJob, now: datetime, pending_after: timedelta
 ) -> Iterator[Transition]:
     """What has happened, in its order."""
-    phase = _phase(workload)
+    phase = _job_phase(workload)
     if phase is None or (is_terminating(workload) and phase not in (SUCCEEDED, FAILED)):
         return
     moment = time_as_text(now)
@@ -98,7 +98,7 @@ def job_transitions(
     for each in _pauses(workload, known, phase, moment):
         yield each
         known = each.after
-    for each in _preemptions(workload, known, pods, phase):
+    for each in _preemption_transitions(workload, known, pods, phase):
         yield each
         known = each.after
     ended = phase in (SUCCEEDED, FAILED)
@@ -133,7 +133,7 @@ def job_transitions(
 
 def settled(workload: Object, known: Known, now: datetime) -> Known:
     """What is known after the transitions, with the changes that are none: from running to waiting, and back."""
-    phase = _phase(workload)
+    phase = _job_phase(workload)
     if phase in (PENDING, RUNNING) and known.status in (PENDING, RUNNING) and known.status != phase and known.started:
         return known._replace(status=phase, since=time_as_text(now), overdue=False)
     return known
@@ -163,7 +163,7 @@ def recorded_end(known: Known, result: str, finished_at: str | None) -> Iterator
     yield Transition(f"job.{result.lower()}", result.lower(), finished_at, known.status, result, after)
 
 
-def _phase(workload: Object) -> str | None:
+def _job_phase(workload: Object) -> str | None:
     """The status, of which there are five for events; None while Kubernetes has not followed the last change."""
     status = status_of(workload)
     if workload["kind"] == "Job":
@@ -186,7 +186,7 @@ def _suspension(workload: Object) -> tuple[bool, str]:
 
 
 def _is_created_paused(workload: Object) -> bool:
-    if is_admitted_by_kueue(workload) or _phase(workload) != PAUSED:
+    if is_admitted_by_kueue(workload) or _job_phase(workload) != PAUSED:
         return False
     return bool(workload["metadata"].get("generation", 1) == 1)  # A pause changes the spec.
 
@@ -202,16 +202,16 @@ def _pauses(workload: Object, known: Known, phase: str, moment: str) -> Iterator
     is_paused, was_paused = phase == PAUSED, known.status == PAUSED
     if is_paused == was_paused and flipped != known.flipped and (known.flipped or not is_paused):
         # It changed there and back. When it did the first time is not known.
-        step = _resumed if was_paused else _paused
+        step = _resumed if was_paused else _paused_transition
         first = step(known, None, f"before {key}")
         yield first
         known, was_paused = first.after, not was_paused
     if is_paused != was_paused:
-        step = _paused if is_paused else _resumed
+        step = _paused_transition if is_paused else _resumed
         yield step(known._replace(flipped=flipped), time, key)
 
 
-def _paused(known: Known, time: str | None, key: str) -> Transition:
+def _paused_transition(known: Known, time: str | None, key: str) -> Transition:
     after = known._replace(status=PAUSED, since=time or known.since, overdue=False)
     return Transition("job.paused", f"paused/{key}", time, known.status, PAUSED, after)
 
@@ -233,7 +233,7 @@ def _evictions(workload: Object, known: Known, flipped: str) -> Iterator[Transit
         )
 
 
-def _preemptions(workload: Object, known: Known, pods: PodsOfJob, phase: str) -> Iterator[Transition]:
+def _preemption_transitions(workload: Object, known: Known, pods: PodsOfJob, phase: str) -> Iterator[Transition]:
     """One for all pods that are preempted together."""
     for time, cause, pod in pods.preempted:
         if known.preempted and read_time(time) - read_time(known.preempted) <= _TOGETHER:

@@ -134,16 +134,18 @@ class JobsSource:
         """Until ``stop``. Raises KubeError, StateFileError and TaskFailed."""
         with ExitStack() as stack:
             stack.enter_context(self._state)
-            self._cache = cache = _News(self._client, self._warn)
+            self._cache = cache = _News(self._client, self._log_warning)
             stack.enter_context(cache)
             stack.callback(self._state.flush)  # before the watches end, for which a process may not wait
-            self._list(cache)
+            self._list_objects(cache)
             self._first_look(cache)
             cache.watch()
             self._watch_idle(cache, stack)
-            LOGGER.info("watching %s", ", ".join(query.title for query in self._queries() if cache.is_read(query)))
+            LOGGER.info(
+                "watching %s", ", ".join(query.title for query in self._watch_queries() if cache.is_read(query))
+            )
             while not self._stopped:
-                cache.wait_for_change(self._pause())
+                cache.wait_for_change(self._seconds_until_due())
                 if time.monotonic() - self._delivered >= _HANDLED:
                     self._state.flush()
                 self._look_at_news(cache)
@@ -158,17 +160,17 @@ class JobsSource:
         watch = IdleWatch(
             self._task,
             lambda rows: cache.submit(lambda: self._look_at_idle(rows, watch.seconds)),
-            lambda text: cache.submit(lambda: self._warn(text)),
+            lambda text: cache.submit(lambda: self._log_warning(text)),
         )
         watch.start()
         stack.callback(watch.stop)
 
-    def _list(self, cache: _News) -> None:
+    def _list_objects(self, cache: _News) -> None:
         """The first lists; an API server that does not answer is waited for."""
         delays = backoff(1.0, 2.0, 30.0)
         while not self._stopped:
             try:
-                cache.add(self._queries())
+                cache.add(self._watch_queries())
                 return
             except ApiError as error:
                 if error.is_forbidden and self._options.namespaces is None:
@@ -180,11 +182,11 @@ class JobsSource:
                 if not error.is_transient:
                     raise
                 problem = error
-            self._warn(f"waiting for the API server: {problem}")
+            self._log_warning(f"waiting for the API server: {problem}")
             cache.stopped.wait(next(delays))
             self._client.begin_task()
 
-    def _queries(self) -> Iterator[WatchQuery]:
+    def _watch_queries(self) -> Iterator[WatchQuery]:
         namespaces = listed_namespaces(self._task, self._options.namespaces or None)
         for namespace in [None] if namespaces is None else namespaces:
             for resource in WORKLOADS:
@@ -195,18 +197,18 @@ class JobsSource:
         yield WatchQuery(NODE, None, optional=True, slim=slim_watched_node)
 
     def _first_look(self, cache: _News) -> None:
-        for query in self._queries():
+        for query in self._watch_queries():
             if not cache.is_read(query):
-                self._warn(f"{query.title} cannot be read: {_LACKING[query.resource]}.")
+                self._log_warning(f"{query.title} cannot be read: {_LACKING[query.resource]}.")
         know_accelerators(
             self._client,
-            self._warn,
+            self._log_warning,
             (obj["spec"]["template"]["spec"] for obj in cache.objects(*WORKLOADS)),
         )
         namespaces = listed_namespaces(self._task, self._options.namespaces or None)
         uids = {obj["metadata"]["uid"] for obj in cache.objects(*WORKLOADS, NODE)}
         missing = [key for key in self._state if key.partition("/")[2] not in uids]
-        cache.news += [(query.resource, obj, False) for query in self._queries() for obj in cache.copy_of(query)]
+        cache.news += [(query.resource, obj, False) for query in self._watch_queries() for obj in cache.copy_of(query)]
         self._look_at_news(cache)
         for key in missing:
             kind, _slash, uid = key.partition("/")
@@ -295,9 +297,9 @@ class JobsSource:
         entry = self._ledger_entry(known) if step else None
         if entry is not None and entry.uid == uid and entry.result:
             for each in recorded_end(known, entry.result, entry.finished_at):
-                self._report(uid, each, reason="Kubernetes has removed the job. The ledger has its result")
+                self._report_transition(uid, each, reason="Kubernetes has removed the job. The ledger has its result")
         elif step:
-            self._report(uid, step, reason=None)
+            self._report_transition(uid, step, reason=None)
         self._state.remove(f"job/{uid}")
         self._state.remove(f"idle/{uid}")
 
@@ -321,7 +323,7 @@ class JobsSource:
         now = datetime.now(timezone.utc)
         record = self._state.get(key)
         known = Known(**record) if record else known_at_first(workload, job_fields(workload))
-        for step in job_transitions(workload, known, self._facts(workload, known), now, self._pending_after):
+        for step in job_transitions(workload, known, self._pods_of_job(workload, known), now, self._pending_after):
             self._report_job(uid, step, workload)
             known = step.after
             self._state.put(key, known._asdict())
@@ -334,7 +336,7 @@ class JobsSource:
         else:
             self._deadlines.pop(uid, None)
 
-    def _facts(self, workload: Object, known: Known) -> PodsOfJob:
+    def _pods_of_job(self, workload: Object, known: Known) -> PodsOfJob:
         pods = self._pods.get(job_of(workload), {}).values()
         return pods_facts(workload, pods, known.run, self._victims.get(workload["metadata"]["uid"], ()))
 
@@ -358,14 +360,14 @@ class JobsSource:
         known, lost = node_change(node, KnownNode(**record) if record else None)
         if lost:
             jobs = jobs_on(known.name, cache.objects(POD))
-            self._hand_over(node_event(uid, known, jobs, _now(), node["since"], node["message"]))
+            self._hand_over(node_event(uid, known, jobs, _current_time(), node["since"], node["message"]))
         self._state.put(f"node/{uid}", known._asdict())
 
     def _node_is_gone(self, cache: _News, uid: str) -> None:
         """A node that is deleted with jobs on it is lost; one without is only removed."""
         record = self._state.get(f"node/{uid}")
         if record and (known := KnownNode(**record)).ready and (jobs := jobs_on(known.name, cache.objects(POD))):
-            self._hand_over(node_event(uid, known, jobs, _now(), None, "the node was deleted"))
+            self._hand_over(node_event(uid, known, jobs, _current_time(), None, "the node was deleted"))
         self._state.remove(f"node/{uid}")
 
     def _look_at_quota(self, quota: Object) -> None:
@@ -377,7 +379,7 @@ class JobsSource:
             first = KnownQuota(metadata["namespace"], metadata["name"])
             known, crossed = quota_change(use, KnownQuota(**record) if record else first, self._options.quota_percent)
             if crossed:
-                self._hand_over(quota_event(quota, title, use, _now()))
+                self._hand_over(quota_event(quota, title, use, _current_time()))
             if known.reported or record:
                 self._state.put(key, known._asdict())
 
@@ -389,10 +391,10 @@ class JobsSource:
                 if not row["idle"]:
                     self._state.remove(key)
                 elif record and self._state.get(key) is None:
-                    known, now = Known(**record), _now()
+                    known, now = Known(**record), _current_time()
                     facts = {"utilization": row["utilization"], "idle_for": seconds, "devices": row["devices"]}
                     step = Transition("gpu.idle", f"idle/{now}", now, known.status, known.status, known, facts)
-                    self._report(uid, step, str(row["reason"]))
+                    self._report_transition(uid, step, str(row["reason"]))
                     self._state.put(key, now)
 
     def _forget_quotas(self, cache: _News) -> None:
@@ -409,7 +411,7 @@ class JobsSource:
                 if workload:
                     self._look_at_workload(workload)
 
-    def _pause(self) -> float:
+    def _seconds_until_due(self) -> float:
         """Seconds until something is due, if nothing changes before."""
         first = min((deadline for deadline, _job in self._deadlines.values()), default=None)
         longest = _HANDLED if self._state.holds else _LONGEST_PAUSE
@@ -431,17 +433,19 @@ class JobsSource:
         elif step.type == "job.pending_too_long":
             reason = pending_reason(self._client, workload)
         elif step.type == "job.preempted":
-            details = {"pods": sorted({name for _time, _cause, name in self._facts(workload, step.after).preempted})}
+            details = {
+                "pods": sorted({name for _time, _cause, name in self._pods_of_job(workload, step.after).preempted})
+            }
             reason = _preemption_reason(step, self._preemptions.get(uid))
         elif step.type == "job.started":
             details = {"nodes": sorted({node for pod in pods if (node := pod["spec"]["nodeName"])})}
-        self._report(uid, step, reason, job_fields(workload), **details)
+        self._report_transition(uid, step, reason, job_fields(workload), **details)
 
-    def _report(
+    def _report_transition(
         self, uid: str, step: Transition, reason: str | None, fields: Mapping[str, Any] | None = None, **details: Any
     ) -> None:
         fields = step.after.row if fields is None else fields
-        self._hand_over(job_event(uid, step, fields, _now(), reason, **details))
+        self._hand_over(job_event(uid, step, fields, _current_time(), reason, **details))
 
     def _is_wanted(self, step: Transition) -> bool:
         """Without a state, what was before ``since`` is no news; that a job still waits is."""
@@ -458,7 +462,7 @@ class JobsSource:
             self._delivered = time.monotonic()
             self._state.flush()  # A consumer that takes an event has handled the one before.
 
-    def _warn(self, text: str) -> None:
+    def _log_warning(self, text: str) -> None:
         LOGGER.warning("%s", worded(text))
 
 
@@ -513,5 +517,5 @@ def _preemption_reason(step: Transition, by_whom: str | None) -> str:
     return f"pod {step.facts.get('pod')} was evicted ({step.facts.get('cause')})"
 
 
-def _now() -> str:
+def _current_time() -> str:
     return time_as_text(datetime.now(timezone.utc))

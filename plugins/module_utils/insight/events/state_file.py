@@ -51,7 +51,7 @@ class StateFile:
         if self._path:
             try:
                 self._lock = self._locked(self._path)
-                self._records, self.is_new = self._read(self._path)
+                self._records, self.is_new = self._read_state(self._path)
                 self._write_all(self._path)
             except OSError as problem:
                 self.close()
@@ -113,14 +113,14 @@ class StateFile:
             if self._lines > 2 * len(self._records) + _SPARE_LINES:
                 self._write_all(self._path)
             else:
-                _write(self._file, b"".join(held))
+                _write_bytes(self._file, b"".join(held))
                 self._lines += len(held)
         except OSError as problem:
             raise StateFileError(f"state_file: {self._path}: {problem.strerror}. Free space, or use another.") from None
 
     def _append(self, line: Mapping[str, Any]) -> None:
         if self._path:
-            self._held.append(_line(line))
+            self._held.append(_json_line(line))
 
     @staticmethod
     def _locked(path: Path) -> int:
@@ -134,7 +134,7 @@ class StateFile:
             raise StateFileError(f"state_file: in use by another event source: {path}. Give each its own.") from None
         return number
 
-    def _read(self, path: Path) -> tuple[dict[str, Any], bool]:
+    def _read_state(self, path: Path) -> tuple[dict[str, Any], bool]:
         """Raises OSError, and StateFileError for a file that is not one of this cluster."""
         try:
             number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -173,7 +173,7 @@ class StateFile:
             if not self.is_new:
                 lines.append({"begun": True})
             lines += [{"key": key, "record": record} for key, record in self._records.items()]
-            _write(number, b"".join(map(_line, lines)))
+            _write_bytes(number, b"".join(map(_json_line, lines)))
             os.fsync(number)
             os.replace(temporary, path)
         except OSError:
@@ -184,7 +184,7 @@ class StateFile:
         self._file, self._lines = number, len(lines)
 
 
-def _line(data: Mapping[str, Any]) -> bytes:
+def _json_line(data: Mapping[str, Any]) -> bytes:
     return json.dumps(data, separators=(",", ":")).encode() + b"\n"
 
 
@@ -196,7 +196,7 @@ def _read_line(text: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _write(number: int, data: bytes) -> None:
+def _write_bytes(number: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(number, view) :]

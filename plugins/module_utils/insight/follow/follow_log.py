@@ -92,7 +92,7 @@ def _find(task: Task[JobLogOptions], job: JobId) -> tuple[JobId, str | None, Obj
     client, wanted = task.client(), task.options.pod or None
     workloads = read_jobs(client, [job], WORKLOADS)[job]
     if not workloads:
-        job, named, _pods = pods_of_job_or_pod(client, job)
+        job, named, _sorted_pods = pods_of_job_or_pod(client, job)
         workloads, wanted = read_jobs(client, [job], WORKLOADS)[job] if named else [], wanted or named
     if not workloads:
         raise TaskFailed(no_pods_message(client, job, allowed_namespaces(task)))
@@ -143,7 +143,7 @@ class _Following:
                 self._start_threads(Start())
                 over = self._is_over()
             if over:
-                return self._result()
+                return self._follow_result()
             self._flush_at_times()
             self._cache.wait_for_change(_TURN)
             self._show_state()
@@ -158,7 +158,7 @@ class _Following:
     # -- pods ---------------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        pods = self._pods()
+        pods = self._sorted_pods()
         self._print(
             f"Following {number_of(len(pods), 'pod')} of job {self._job[1]} ({status_of(self._workload)}). "
             f"Ctrl-C ends that, and not the job."
@@ -170,7 +170,7 @@ class _Following:
                 raise TaskFailed(f"job {self._job[1]} in namespace {self._job[0]}: {problem}") from None
         self._start_threads(Start(tail=self._options.tail, since=self._options.since or None))
 
-    def _pods(self) -> list[Object]:
+    def _sorted_pods(self) -> list[Object]:
         return sort_pods(list(self._cache.objects(POD)))
 
     def _chosen(self, pods: Sequence[Object]) -> list[Object]:
@@ -186,7 +186,7 @@ class _Following:
         return found
 
     def _start_threads(self, start: Start) -> None:
-        pods = self._pods()
+        pods = self._sorted_pods()
         uids = {pod["metadata"]["uid"] for pod in pods}
         for log in self._logs.values():
             if log.pod["metadata"]["uid"] not in uids and not log.gone:
@@ -221,12 +221,12 @@ class _Following:
                 start,
                 submit=self._cache.submit,
                 stopped=self._cache.stopped,
-                lines=self._take,
-                note=self._note,
+                lines=self._take_lines,
+                note=self._print_note,
             )
             self._logs[pod["metadata"]["uid"]] = log
             if start == Start() and len(self._logs) > 1:
-                self._note(log, f"started on node {pod['spec'].get('nodeName')}")
+                self._print_note(log, f"started on node {pod['spec'].get('nodeName')}")
             log.start()
 
     # -- the end ------------------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class _Following:
         reading = any(not log.over for log in self._logs.values())
         if reading:
             return False
-        chosen = self._chosen(self._pods())
+        chosen = self._chosen(self._sorted_pods())
         if self._wanted_pod and not self._wanted_pod.isdecimal():
             return bool(self._logs) and all(self._is_finished(pod) for pod in chosen)
         unread = [pod for pod in chosen if pod["metadata"]["uid"] not in self._logs and not self._is_finished(pod)]
@@ -254,9 +254,9 @@ class _Following:
         state = container_state(pod, self._options.container)
         return state.final or is_terminating(pod)
 
-    def _result(self) -> dict[str, Any]:
+    def _follow_result(self) -> dict[str, Any]:
         status = "Deleted" if self._gone_since is not None else status_of(self._workload)
-        ends = self._ends() if status == "Failed" or self._wanted_pod else {}
+        ends = self._container_ends() if status == "Failed" or self._wanted_pod else {}
         text = f"Job {self._job[1]}: {status}"
         why = failure_of(self._workload) if status == "Failed" else None
         details = [*([why] if why else []), *(f"{name}: {end_text(end)}" for name, end in list(ends.items())[:3])]
@@ -272,7 +272,7 @@ class _Following:
             "exit_code": codes[0] if codes else 0 if status == "Succeeded" else None,
         }
 
-    def _ends(self) -> dict[str, Mapping[str, Any]]:
+    def _container_ends(self) -> dict[str, Mapping[str, Any]]:
         """How containers have ended that did not succeed, by the names of their pods; the last one first."""
         found = {
             log.pod_name: ended
@@ -283,21 +283,21 @@ class _Following:
 
     # -- printing -----------------------------------------------------------------------------------------------------
 
-    def _take(self, log: PodLog, lines: Sequence[FollowedLine]) -> None:
+    def _take_lines(self, log: PodLog, lines: Sequence[FollowedLine]) -> None:
         prefix = self._prefix(log)
         colors, timestamps = self._screen.colors, self._options.timestamps
         for line in lines:
             stamp = f"{line.timestamp} " if timestamps and line.timestamp else ""
-            self._add(f"{prefix}{stamp}{terminal_text(line.text, colors=colors)}")
+            self._add_line(f"{prefix}{stamp}{terminal_text(line.text, colors=colors)}")
         self._count += len(lines)
 
-    def _note(self, log: PodLog, text: str) -> None:
+    def _print_note(self, log: PodLog, text: str) -> None:
         self._print(f"-- pod {log.pod_name}: {text}")
 
     def _print(self, text: str) -> None:
-        self._add(printable(text))
+        self._add_line(printable(text))
 
-    def _add(self, line: str) -> None:
+    def _add_line(self, line: str) -> None:
         self._out.append(line)
         self._size += len(line)
         if self._size > _FLUSH:

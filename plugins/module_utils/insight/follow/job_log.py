@@ -72,7 +72,7 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
 
 def _run(task: Task[JobLogOptions], request: LogRequest) -> dict[str, Any]:
     job = named_job(task)
-    pods, secrets = _pods(task, job, request)
+    pods, secrets = _pods_to_read(task, job, request)
     logs = _read_all(task.client(), pods, request, secrets)
     _explain_not_started(task.client(), logs, request.options.container)
     _explain_silence(task.client(), logs)
@@ -80,7 +80,7 @@ def _run(task: Task[JobLogOptions], request: LogRequest) -> dict[str, Any]:
     excerpts = [log.excerpt for log in logs if log.excerpt]
     lines = sum(excerpt.count for excerpt in excerpts)
     return {
-        "changed": _write(task, request, logs),
+        "changed": _write_logs(task, request, logs),
         "results": [log.row for log in logs],
         "msg": f"{number_of(lines, 'line')} of {number_of(len(excerpts), 'pod')}",
         **({"dest": task.options.dest} if request.file else {}),
@@ -179,7 +179,7 @@ class _Log:
         }
 
 
-def _pods(
+def _pods_to_read(
     task: Task[JobLogOptions], job: tuple[str, str], request: LogRequest
 ) -> tuple[list[dict[str, Any]], set[str]]:
     """The pods to read, and the secrets to mask in their logs. The job may be named by a pod, or by its sweep."""
@@ -236,12 +236,12 @@ def _read_all(client: Client, pods: Sequence[dict[str, Any]], request: LogReques
     with Grep(options.grep or "") as grep:
         view = View(options.limit_bytes, secrets, grep.search if options.grep else None, options.timestamps)
         try:
-            return run_concurrently(lambda pod: _read(client, pod, request, view), pods, _AT_ONCE)
+            return run_concurrently(lambda pod: _read_pod_log(client, pod, request, view), pods, _AT_ONCE)
         except GrepFailed as problem:
             raise TaskFailed(str(problem)) from None
 
 
-def _read(client: Client, pod: dict[str, Any], request: LogRequest, view: View) -> _Log:
+def _read_pod_log(client: Client, pod: dict[str, Any], request: LogRequest, view: View) -> _Log:
     log = _Log(pod)
     if not pod["spec"].get("nodeName"):
         # The server would answer with an empty log (LogLocation in pkg/registry/core/pod/strategy.go).
@@ -321,10 +321,10 @@ def _raise_or_warn(task: Task[JobLogOptions], logs: Sequence[_Log]) -> None:
         task.warn(str(log.error))
 
 
-def _write(task: Task[JobLogOptions], request: LogRequest, logs: Sequence[_Log]) -> bool:
+def _write_logs(task: Task[JobLogOptions], request: LogRequest, logs: Sequence[_Log]) -> bool:
     """Write the logs one after the other, several under headings as ``tail`` writes them. No log, no write."""
     history = request.file.history() if request.file else None
-    read = [(_served(log, excerpt, request), log.part) for log in logs if (excerpt := log.excerpt)]
+    read = [(_served_log(log, excerpt, request), log.part) for log in logs if (excerpt := log.excerpt)]
     parts = []
     for served, part in read:
         whole, message = part, rotated_message(served)
@@ -341,7 +341,7 @@ def _write(task: Task[JobLogOptions], request: LogRequest, logs: Sequence[_Log])
     return request.file.replace(parts, check_mode=task.check_mode)
 
 
-def _served(log: _Log, excerpt: Excerpt, request: LogRequest) -> ServedLog:
+def _served_log(log: _Log, excerpt: Excerpt, request: LogRequest) -> ServedLog:
     size = log.part.seek(0, 2) if log.part else sum(len(line) for line in excerpt.lines)
     complete = (request.options.tail == ALL or excerpt.count < request.options.tail) and not excerpt.truncated
     return ServedLog(log.name, started_at(log.pod, request.options.container), excerpt.first_timestamp, complete, size)

@@ -152,7 +152,7 @@ class PodLog(Thread):
         except _ConnectionsLost:
             pass
         except Exception as error:  # Whatever it is: the task's own thread must not wait for ever.
-            self._submit(partial(_raise, error), 0)
+            self._submit(partial(_raise_error, error), 0)
         finally:
             self.over = True
             self._submit(lambda: None, 0)
@@ -169,7 +169,7 @@ class PodLog(Thread):
             lost = state.run - run - 1
             if lost > 0:
                 position = None
-                self._note(f"{lost} more restart{'s' if lost > 1 else ''} since; those logs are gone")
+                self._submit_note(f"{lost} more restart{'s' if lost > 1 else ''} since; those logs are gone")
 
     def _follow_run(self, run: int, position: LogPosition, start: Start) -> LogPosition | None:
         """All of one run of the container, until it has ended and its log was read to the end.
@@ -180,9 +180,9 @@ class PodLog(Thread):
         first = True
         while True:
             began = time.monotonic()
-            clean = self._read(run, position, start, first=first)
+            clean = self._read_run(run, position, start, first=first)
             first = first and position.is_empty and not clean
-            state = self._state()
+            state = self._container_state()
             if state is None:
                 self._deleted(complete=clean)
                 return None
@@ -191,40 +191,40 @@ class PodLog(Thread):
             if time.monotonic() - began >= _SHORTEST_STREAM:
                 delays = backoff(0.2, 1.6, _LONGEST_DELAY)
             else:
-                self._pause(next(delays))
+                self._pause_for(next(delays))
 
     def _finish(self, run: int, state: ContainerState, position: LogPosition, start: Start) -> LogPosition | None:
         """Read what is left of a run that has ended; returns what ``_follow_run`` does."""
         delays = backoff(0.2, 1.6, _LONGEST_DELAY)
         deadline = time.monotonic() + _PATIENCE
         behind = state.run - run
-        while behind < 2 and not self._read(run, position, start, follow=False, previous=behind == 1):
+        while behind < 2 and not self._read_run(run, position, start, follow=False, previous=behind == 1):
             if time.monotonic() > deadline:
-                self._note("the end of its log cannot be read")
+                self._submit_note("the end of its log cannot be read")
                 break
-            self._pause(next(delays))
-            now = self._state()
+            self._pause_for(next(delays))
+            now = self._container_state()
             if now is None:
                 self._deleted(complete=False)
                 return None
             state, behind = now, now.run - run
         if behind > 1:
-            self._note("restarted more than once since; the end of its log is gone")
+            self._submit_note("restarted more than once since; the end of its log is gone")
             return None
         ended = state.last if behind else state.ended
         other = behind == 1 and not position.is_known
         if other:  # The container had restarted before its log was opened, which was the new one then.
-            self._read(run, LogPosition(whole=True), Start(), follow=False, previous=True)
+            self._read_run(run, LogPosition(whole=True), Start(), follow=False, previous=True)
         if ended and (behind or not state.final):
-            self._note(f"ended with {end_text(ended)}, is restarted")
+            self._submit_note(f"ended with {end_text(ended)}, is restarted")
         elif ended and ended.get("exitCode"):
-            self._note(f"ended with {end_text(ended)}")
+            self._submit_note(f"ended with {end_text(ended)}")
         return position if other else None
 
     def _deleted(self, *, complete: bool) -> None:
         if self._rest:
             self._pass_on([self._rest])
-        self._note("pod deleted" if complete else "pod deleted; the end of its log may be missing")
+        self._submit_note("pod deleted" if complete else "pod deleted; the end of its log may be missing")
 
     def _next_state(self, state: ContainerState) -> ContainerState:
         """The state with the next run of the container once that has a log, or the same if there is none."""
@@ -240,7 +240,7 @@ class PodLog(Thread):
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    def _read(
+    def _read_run(
         self,
         run: int,
         position: LogPosition,
@@ -268,7 +268,7 @@ class PodLog(Thread):
             namespace = self.pod["metadata"]["namespace"]
             stream = self._stream = open_log(self._client, namespace, self.pod_name, query, follow=follow)
         except ApiError as error:
-            return self._refused(error, follow=follow)
+            return self._is_nothing_left(error, follow=follow)
         except KubeError as error:
             self._outage(error)
             return False
@@ -305,7 +305,7 @@ class PodLog(Thread):
             self._rest = None
         return True
 
-    def _refused(self, error: ApiError, *, follow: bool) -> bool:
+    def _is_nothing_left(self, error: ApiError, *, follow: bool) -> bool:
         """Whether there is nothing to read any more. Raises errors that stay."""
         if error.is_transient:
             self._outage(error)
@@ -323,7 +323,7 @@ class PodLog(Thread):
         self.silent_kubelet = isinstance(error, ApiError) and error.status >= 500
         self._client.begin_task()  # To follow may outlast an outage that is too long for other tasks.
 
-    def _state(self) -> ContainerState | None:
+    def _container_state(self) -> ContainerState | None:
         """As the API has it now; None if the pod is gone."""
         delays = backoff(0.5, 1.6, _LONGEST_DELAY)
         metadata = self.pod["metadata"]
@@ -335,18 +335,18 @@ class PodLog(Thread):
                 )
             except KubeError as error:
                 self._outage(error)
-                self._pause(next(delays))
+                self._pause_for(next(delays))
                 continue
             pod = next((each for each in found if each["metadata"]["uid"] == metadata["uid"]), None)
             return container_state(pod, self._container) if pod else None
 
     def _is_run(self, run: int, opened: float) -> bool:
         """Whether the log that was opened then is the one of this run: by then its kubelet has said what runs."""
-        self._pause(max(0.0, opened + _STATUS_LAG - time.monotonic()))
-        state = self._state()
+        self._pause_for(max(0.0, opened + _STATUS_LAG - time.monotonic()))
+        state = self._container_state()
         return state is not None and state.run == run
 
-    def _pause(self, seconds: float) -> None:
+    def _pause_for(self, seconds: float) -> None:
         if self._stopped.wait(seconds):
             raise _ConnectionsLost
 
@@ -415,7 +415,7 @@ class PodLog(Thread):
         timestamp, data = split_timestamp(rest)
         return FollowedLine(readable_text(data, self._view, self._mask)[0], timestamp) if timestamp else None
 
-    def _note(self, text: str) -> None:
+    def _submit_note(self, text: str) -> None:
         self._submit(partial(self._note_of, self, text), 0)
 
 
@@ -427,5 +427,5 @@ def end_text(ended: Mapping[str, Any]) -> str:
     )
 
 
-def _raise(error: Exception) -> None:
+def _raise_error(error: Exception) -> None:
     raise error

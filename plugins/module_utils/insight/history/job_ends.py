@@ -47,7 +47,7 @@ def run_lengths(config_map: Object) -> dict[JobId, list[tuple[str, float]]]:
     found: dict[JobId, list[tuple[str, float]]] = defaultdict(list)
     for run in read_history([config_map]).values():
         if run.result == "Succeeded" and run.started_at and run.finished_at:
-            found[run.namespace, run.name].append((run.started_at, _seconds(run.started_at, run.finished_at)))
+            found[run.namespace, run.name].append((run.started_at, _seconds_between(run.started_at, run.finished_at)))
     return found
 
 
@@ -67,7 +67,7 @@ def expected_ends(
     sweeps: dict[tuple[str, str], list[float]] = defaultdict(list)
     for job in jobs:
         if job["sweep"] and job["started"] and job["completed"]:
-            sweeps[job["namespace"], job["sweep"]].append(_seconds(job["started"], job["completed"]))
+            sweeps[job["namespace"], job["sweep"]].append(_seconds_between(job["started"], job["completed"]))
     entries = {(one["metadata"]["namespace"]): read_entries(one.get("data") or {}) for one in ledgers}
     found: dict[JobId, JobEnd] = {name: JobEnd(at, DEADLINE) for name, at in pod_deadlines.items()}
     for job in jobs:
@@ -83,12 +83,12 @@ def expected_ends(
         if runs := sorted(lengths.get(name, ()))[-_RUNS:]:
             candidates.append(JobEnd(started + timedelta(seconds=median(took for _start, took in runs)), LAST_RUNS))
         elif entry and entry.uid != job["uid"] and entry.result == "Succeeded" and entry.finished_at:
-            took = _seconds(entry.submitted_at, entry.finished_at)
+            took = _seconds_between(entry.submitted_at, entry.finished_at)
             candidates.append(JobEnd(started + timedelta(seconds=took), LAST_RUNS))
         if candidates:
             found[name] = min(candidates)
     return found
 
 
-def _seconds(since: str, until: str) -> float:
+def _seconds_between(since: str, until: str) -> float:
     return (read_time(until) - read_time(since)).total_seconds()

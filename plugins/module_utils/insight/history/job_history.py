@@ -76,7 +76,7 @@ def run(task: HistoryTask) -> dict[str, Any]:
         runs = known.runs(namespace)
         keys = observed_keys(known, namespace, runs, now)
         if not task.check_mode:
-            logs = _logs(task, known, namespace, runs, unread)
+            logs = _missing_logs(task, known, namespace, runs, unread)
             unread -= len(logs)
             keys |= {key: text for log in logs for key, text in log.items()}
         new = {key: text for key, text in keys.items() if not _is_known(known, namespace, key, text)}
@@ -97,7 +97,9 @@ def run(task: HistoryTask) -> dict[str, Any]:
         )
         if not task.check_mode and (new or runs):
             try:
-                _write(client, known, namespace, {**removed, **outdated, **new, **visited_keys(now)}, limits, now)
+                _write_and_prune(
+                    client, known, namespace, {**removed, **outdated, **new, **visited_keys(now)}, limits, now
+                )
             except KubeError as error:
                 rows[-1]["error"] = as_sentence(error)
     failed = [row for row in rows if row["error"]]
@@ -161,7 +163,9 @@ def _is_known(known: KnownRuns, namespace: str, key: str, text: str) -> bool:
     return any((each.get("data") or {}).get(key) == text for each in known.histories.get(namespace, ()))
 
 
-def _logs(task: HistoryTask, known: KnownRuns, namespace: str, runs: Mapping[str, PastRun], most: int) -> list[Keys]:
+def _missing_logs(
+    task: HistoryTask, known: KnownRuns, namespace: str, runs: Mapping[str, PastRun], most: int
+) -> list[Keys]:
     """The last lines of failed runs whose log is not kept yet, with secrets masked."""
     found: list[Keys] = []
     for workload in known.workloads:
@@ -183,7 +187,7 @@ def _failed_pod(pods: Iterable[Object]) -> Object | None:
     return max(failed, key=lambda pod: hold_of(pod).end or 0.0, default=None)
 
 
-def _write(
+def _write_and_prune(
     client: Client,
     known: KnownRuns,
     namespace: str,

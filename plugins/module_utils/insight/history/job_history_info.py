@@ -100,24 +100,24 @@ def _live_row(run: PastRun, workload: Mapping[str, Any], known: KnownRuns) -> di
     run.started_at = run.started_at or workload.get("status", {}).get("startTime")
     there = {hold.uid: hold for hold in map(hold_of, pods)}
     gone = [hold for hold in run.known_holds(known.visited(run.namespace)) if hold.uid not in there]
-    row = _row(run, [*there.values(), *gone])
+    row = _run_row(run, [*there.values(), *gone])
     return {**row, "result": run.result or UNFINISHED_RUN, "status": status_of(workload)}
 
 
 def _gone_row(run: PastRun, visited: float) -> dict[str, Any]:
-    row = _row(run, run.known_holds(visited))
+    row = _run_row(run, run.known_holds(visited))
     if run.result in (None, "Unknown"):
         reason = "It no longer exists, and its end was not observed."
         row |= {"result": "Unknown", "reason": reason}
     return {**row, "status": None}
 
 
-def _row(run: PastRun, holds: Iterable[Hold]) -> dict[str, Any]:
+def _run_row(run: PastRun, holds: Iterable[Hold]) -> dict[str, Any]:
     now, held = datetime.now(timezone.utc).timestamp(), list(holds)
     starts = [hold.start for hold in held if hold.start is not None]
     # A restarted or preempted run begins again, and its Job says so; what its pods say is the first time.
     started = time_as_text(datetime.fromtimestamp(min(starts), timezone.utc)) if starts else run.started_at
-    amounts = [(row, hold.seconds(0.0, now) / 3600 * amount) for hold in held for row, amount in _rows(hold)]
+    amounts = [(row, hold.seconds(0.0, now) / 3600 * amount) for hold in held for row, amount in _held_rows(hold)]
     is_known = bool(held)
     return {
         "name": run.name,
@@ -130,7 +130,7 @@ def _row(run: PastRun, holds: Iterable[Hold]) -> dict[str, Any]:
         "submitted_at": run.submitted_at,
         "started_at": started,
         "finished_at": run.finished_at,
-        "duration_seconds": _duration(started, run.finished_at),
+        "duration_seconds": _run_duration(started, run.finished_at),
         "submitted_by": submitter_of(run),
         "user": user_of(run.submitter),
         "pool": run.pool,
@@ -149,7 +149,7 @@ def _row(run: PastRun, holds: Iterable[Hold]) -> dict[str, Any]:
     }
 
 
-def _rows(hold: Hold) -> Iterator[tuple[str, int]]:
+def _held_rows(hold: Hold) -> Iterator[tuple[str, int]]:
     for row, amount in catalog().rows_in(hold.amounts):
         if row.kind in (DEVICES, PARTITIONS, SHARES):
             yield row.kind, amount
@@ -172,7 +172,7 @@ def _is_wanted(row: Mapping[str, Any], options: JobHistoryInfoOptions, since: da
     return moment is None or read_time(moment) >= since
 
 
-def _duration(started: str | None, finished: str | None) -> int | None:
+def _run_duration(started: str | None, finished: str | None) -> int | None:
     if not started or not finished:
         return None
     return max(0, int((read_time(finished) - read_time(started)).total_seconds()))

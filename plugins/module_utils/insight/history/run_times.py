@@ -23,7 +23,7 @@ def usage_range(duration: str | None, start: str | None, end: str | None, now: d
     if start or end:
         if not start:
             raise InvalidTime("O(end) without O(start). Set O(start) as well.")
-        since, until = _time("start", start, now), _time("end", end, now) if end else now
+        since, until = _as_time("start", start, now), _as_time("end", end, now) if end else now
     else:
         since, until = _of_duration(duration or "24h", now)
     until = min(until, now)
@@ -39,7 +39,7 @@ def time_ago(text: str, now: datetime) -> datetime:
     if seconds_of(text.strip()):
         text = f"-{text.strip()}"
     try:
-        return _time("since", text, now)
+        return _as_time("since", text, now)
     except InvalidTime:
         raise InvalidTime(
             f"O(since): not a time: {text}. Use 24h, 7d, 4w, 2026-08-01 or 2026-08-01T12:00:00Z."
@@ -58,5 +58,5 @@ def _of_duration(text: str, now: datetime) -> tuple[datetime, datetime]:
     return now - min(timedelta(seconds=seconds), timedelta(seconds=now.timestamp())), now
 
 
-def _time(name: str, text: str, now: datetime) -> datetime:
+def _as_time(name: str, text: str, now: datetime) -> datetime:
     return datetime.fromtimestamp(moment(name, text, now.timestamp()), timezone.utc)

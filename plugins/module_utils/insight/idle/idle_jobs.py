@@ -110,23 +110,23 @@ def run(task: Task[IdleOptions]) -> dict[str, Any]:
             "O(action=pause): no Prometheus is named, and the one that decides what is paused is not looked for. Set "
             "O(prometheus_url), or O(prometheus_service) to namespace/name:port."
         )
-    task, jobs = read_permitted(task, lambda task: _read(task, policy, now))
+    task, jobs = read_permitted(task, lambda task: _read_held_jobs(task, policy, now))
     if any(job.held for job in jobs):
         prometheus = open_prometheus(task, task.options)
         for idle_for in sorted({job.policy.idle_for for job in jobs if job.held}):
             own = [job for job in jobs if job.policy.idle_for == idle_for]
-            _judge(task, own, _usage(prometheus, idle_for, task), now)
+            _judge_jobs(task, own, _usage(prometheus, idle_for, task), now)
     diff: list[Any] = []
     if policy.acts:
         for job in jobs:
             job.action = next_action(job.finding, job.warned_at, policy, now)
         diff = _act(task, jobs, policy)
-    rows = [_row(job) for job in sorted(jobs, key=lambda job: (not job.finding.idle, job.id))]
+    rows = [_job_row(job) for job in sorted(jobs, key=lambda job: (not job.finding.idle, job.id))]
     result = {
         "changed": any(job.action != NOTHING and job.error is None for job in jobs),
         "results": rows,
         "diff": diff,
-        "msg": _message(jobs),
+        "msg": _idle_summary(jobs),
     }
     if failed := [f"{job.kind} {job.id[1]} in namespace {job.id[0]}: {job.error}" for job in jobs if job.error]:
         raise TaskFailed("\n".join(failed), **{name: result[name] for name in ("changed", "results", "diff")})
@@ -177,7 +177,7 @@ def limited(policy: IdlePolicy, limit: IdleLimit, options: IdleOptions) -> IdleP
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _read(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) -> list[HeldJob]:
+def _read_held_jobs(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) -> list[HeldJob]:
     """Our jobs that hold accelerators, or that have been warned of."""
     client, listed = task.client(), listed_namespaces(task, task.options.namespaces or None)
     places: Sequence[str | None] = [None] if listed is None else listed
@@ -270,7 +270,7 @@ def _usage(prometheus: Prometheus, idle_for: float, task: Task[Any]) -> dict[tup
     return {pod: PodUsage(peak, by_pod["hours"].get(pod, 0.0)) for pod, peak in by_pod["peak"].items()}
 
 
-def _judge(
+def _judge_jobs(
     task: Task[IdleOptions],
     jobs: Iterable[HeldJob],
     usage: Mapping[tuple[str, str], PodUsage],
@@ -320,7 +320,7 @@ def _act(task: Task[IdleOptions], jobs: Sequence[HeldJob], policy: IdlePolicy) -
         for job in chosen:
             job.error = errors.get(job.id, "not attempted")
     if not task.check_mode:
-        _tell(task, [job for job in jobs if job.action in (WARN, PAUSE) and job.error is None], policy)
+        _write_events(task, [job for job in jobs if job.action in (WARN, PAUSE) and job.error is None], policy)
     return diff
 
 
@@ -328,17 +328,17 @@ def _marking(time: str | None) -> Planner:
     return partial(plan_transition, transition=lambda job, options: mark_idle(job, time))
 
 
-def _tell(task: Task[IdleOptions], jobs: Iterable[HeldJob], policy: IdlePolicy) -> None:
+def _write_events(task: Task[IdleOptions], jobs: Iterable[HeldJob], policy: IdlePolicy) -> None:
     """An event of each job, which its users see. One that cannot be written is worth a warning, and no more."""
     for job in jobs:
         try:
-            task.client().create(_event(job, policy))
+            task.client().create(_event_of(job, policy))
         except ApiError as error:
             task.warn(f"no events tell the users of idle jobs: {error}")
             return
 
 
-def _event(job: HeldJob, policy: IdlePolicy) -> dict[str, Any]:
+def _event_of(job: HeldJob, policy: IdlePolicy) -> dict[str, Any]:
     metadata, now = job.workload["metadata"], time_as_text(datetime.now(timezone.utc))
     if job.action == PAUSE:
         reason, then = "IdlePaused", "It was paused. Resume it with gpuctl_job (state=resumed) or the playbook resume."
@@ -368,7 +368,7 @@ def _event(job: HeldJob, policy: IdlePolicy) -> dict[str, Any]:
     }
 
 
-def _row(job: HeldJob) -> dict[str, Any]:
+def _job_row(job: HeldJob) -> dict[str, Any]:
     return {
         "name": job.id[1],
         "namespace": job.id[0],
@@ -388,7 +388,7 @@ def _row(job: HeldJob) -> dict[str, Any]:
     }
 
 
-def _message(jobs: Sequence[HeldJob]) -> str:
+def _idle_summary(jobs: Sequence[HeldJob]) -> str:
     if not jobs:
         return "No job holds accelerators."
     idle = [job for job in jobs if job.finding.idle]

@@ -62,9 +62,11 @@ class IdleFinding:
 def held_devices(pods: Iterable[Mapping[str, Any]], seconds: float, now: datetime) -> HeldDevices | None:
     """What the pods hold, of which the last ``seconds`` are looked at; None if they hold no devices."""
     held = [
-        (pod, count) for pod in pods if (count := _devices(pod)) and pod["spec"].get("nodeName") and is_unfinished(pod)
+        (pod, count)
+        for pod in pods
+        if (count := _measured_devices(pod)) and pod["spec"].get("nodeName") and is_unfinished(pod)
     ]
-    starts = [_start(pod) for pod, _count in held]
+    starts = [_last_start(pod) for pod, _count in held]
     if not held or any(start is None for start in starts):
         return None
     known = [start for start in starts if start is not None]
@@ -112,7 +114,7 @@ def next_action(finding: IdleFinding, warned_at: str | None, policy: IdlePolicy,
         return NOTHING
     if not finding.idle:
         return CLEAR if warned_at is not None else NOTHING
-    warned = _time(warned_at)
+    warned = _parse_time(warned_at)
     if warned is None or warned > now:
         return WARN
     return PAUSE if policy.pauses and (now - warned).total_seconds() >= policy.grace else NOTHING
@@ -130,21 +132,21 @@ def percent(ratio: float) -> str:
     return f"{ratio * 100:.3g} %"
 
 
-def _devices(pod: Mapping[str, Any]) -> int:
+def _measured_devices(pod: Mapping[str, Any]) -> int:
     """Whole devices, partitions and shares, each of which an exporter measures."""
     rows = catalog().rows_in(devices_of(pod))
     return sum(amount for row, amount in rows if row.kind in (DEVICES, PARTITIONS, SHARES))
 
 
-def _start(pod: Mapping[str, Any]) -> datetime | None:
+def _last_start(pod: Mapping[str, Any]) -> datetime | None:
     """When its containers were last started: a new run of a program has not used anything yet."""
     states = [status.get("state") or {} for status in (pod.get("status") or {}).get("containerStatuses") or ()]
     running = [text for state in states if (text := (state.get("running") or {}).get("startedAt"))]
-    times = [time for text in running if (time := _time(text))]
+    times = [time for text in running if (time := _parse_time(text))]
     return max(times, default=None)
 
 
-def _time(text: str | None) -> datetime | None:
+def _parse_time(text: str | None) -> datetime | None:
     try:
         return read_time(text) if text else None
     except ValueError:

@@ -81,10 +81,10 @@ class _Asker:
         self._query = {"token": token} if token else {}
 
     def __call__(self, path: str) -> dict[str, Any]:
-        return self._transport.exchange(self._proxy + path, _read, self._query, read_timeout=_TIMEOUT)
+        return self._transport.exchange(self._proxy + path, _read_answer, self._query, read_timeout=_TIMEOUT)
 
 
-def _read(answer: Answer) -> dict[str, Any]:
+def _read_answer(answer: Answer) -> dict[str, Any]:
     """The object in an answer; a list of kernels as one. Raises _NoJupyter."""
     if answer.status >= 400 and read_status(answer) is not None:
         if answer.status == 403:

@@ -83,15 +83,15 @@ def run(task: InfoTask) -> dict[str, Any]:
 
 def read_jobs_info(task: InfoTask) -> dict[str, Any]:
     """The jobs; those of the job whose pod is named if no job is, or of the sweep."""
-    found = _read(task)
+    found = _read_rows(task)
     options = task.options
     if not options.name or found["results"]:
         return found
     places = listed_namespaces(task, options.namespaces or None)
     if job := job_of_pod(task.client(), options.name, places):
-        return _read(task.with_options(replace(options, namespaces=[job[0]], name=job[1])))
+        return _read_rows(task.with_options(replace(options, namespaces=[job[0]], name=job[1])))
     if options.sweep is None and jobs_of_sweep(task.client(), options.name, places):
-        return _read(task.with_options(replace(options, name=None, sweep=options.name)))
+        return _read_rows(task.with_options(replace(options, name=None, sweep=options.name)))
     return found
 
 
@@ -118,25 +118,25 @@ def names_not_found(
             yield f"job not found: {options.name}. {gone}" if gone else not_found("job", options.name, names)
 
 
-def _read(task: InfoTask) -> dict[str, Any]:
+def _read_rows(task: InfoTask) -> dict[str, Any]:
     """Lists each kind of object in all namespaces at once, or in each of those named.
 
     Only workloads are indispensable, and pods if they are requested: without the permission to read events, services
     or nodes, everything else is returned.
     """
     now = datetime.now(timezone.utc)
-    workloads = {_job_of(obj): obj for obj in sorted(_workloads(task), key=_job_of)}
+    workloads = {_job_of(obj): obj for obj in sorted(_list_workloads(task), key=_job_of)}
     specs = (obj["spec"]["template"]["spec"] for obj in workloads.values())
     know_accelerators(task.client(), task.warn, specs)
-    tokens = _tokens(task, workloads)
+    tokens = _notebook_tokens(task, workloads)
     stuck = {job: obj for job, obj in workloads.items() if status_of(obj) in STUCK}
-    rows, pods = _pods(task, workloads, stuck, now)
-    events = _events(task, stuck, workloads)
-    scalers = _autoscalers(task, workloads)
+    rows, pods = _read_pods(task, workloads, stuck, now)
+    events = _read_events(task, stuck, workloads)
+    scalers = _read_autoscalers(task, workloads)
     problems = {job: problem for job, obj in scalers.items() if (problem := autoscaler_problem(obj))}
     reasons = {**problems, **reasons_of(task.client(), stuck, pods, events)}
     urls = _access_urls(task, workloads, tokens)
-    use = _use(task) if any(rows.values()) else None
+    use = _gpu_use(task) if any(rows.values()) else None
     results = []
     for job, workload in workloads.items():
         row = {**job_row(workload, now), "reason": reasons.get(job)}
@@ -166,7 +166,7 @@ def _read(task: InfoTask) -> dict[str, Any]:
 MODULE = ModuleSpec(JobInfoOptions, run)
 
 
-def _workloads(task: InfoTask) -> Objects:
+def _list_workloads(task: InfoTask) -> Objects:
     wanted = _status_word(task.options.status)
     of_sweep = f"{SWEEP}={task.options.sweep}" if task.options.sweep else ""  # Pods do not have this label.
     by_name = f"metadata.name={task.options.name}" if task.options.name else ""  # A workload is named as its job.
@@ -191,11 +191,11 @@ def _unmanaged(task: InfoTask) -> Objects:
         place = {"namespace": metadata["namespace"], "name": metadata["name"]}
         return {"kind": obj["kind"], **place, "status": status_of(obj)}
 
-    found = [row for resource in WORKLOADS for row in _list(task, resource, slim, labels=f"!{JOB_TYPE}")]
+    found = [row for resource in WORKLOADS for row in _list_namespaces(task, resource, slim, labels=f"!{JOB_TYPE}")]
     return [row for row in found if owner_of_reserved(row["namespace"]) is None]
 
 
-def _use(task: InfoTask) -> PodUse | None:
+def _gpu_use(task: InfoTask) -> PodUse | None:
     """What Prometheus knows, if its address is given; looking for it would make every task slower."""
     try:
         if not task.options.details or not prometheus_settings(task.options, task.environ).is_set:
@@ -212,7 +212,7 @@ def _malformed(task: InfoTask, *resources: Resource) -> list[MalformedObject]:
     return [malformed for malformed in task.malformed_objects() if malformed.kind in kinds]
 
 
-def _tokens(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, str]:
+def _notebook_tokens(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, str]:
     """The tokens of notebooks if ``show_token`` asks for them."""
     tokens, references = {}, {}
     if task.options.show_token:
@@ -259,10 +259,10 @@ def _select(
     filters = {JOB_TYPE: task.options.kind, POOL: task.options.pool}
     chosen = [JOB_TYPE, *(f"{key}={value}" for key, value in filters.items() if value)]
     selector = ",".join(filter(None, [*chosen, *(task.options.label_selectors or ()), labels]))
-    return _list(task, resource, slim, labels=selector, fields=fields, size_of=size_of)
+    return _list_namespaces(task, resource, slim, labels=selector, fields=fields, size_of=size_of)
 
 
-def _list(
+def _list_namespaces(
     task: InfoTask,
     resource: Resource,
     slim: Callable[[Object], T],
@@ -279,7 +279,7 @@ def _list(
     ]
 
 
-def _pods(
+def _read_pods(
     task: InfoTask, workloads: dict[Job, Object], stuck: dict[Job, Object], now: datetime
 ) -> tuple[dict[Job, Objects], dict[Job, Objects]]:
     """Rows of the pods if requested, and the whole pods of stuck jobs. Nothing else: there may be tens of thousands."""
@@ -321,14 +321,16 @@ def _pod_selectors(task: InfoTask, workloads: dict[Job, Object]) -> set[str]:
     return {f"{APP}={name}" if APP in own else f"job-name={name}" for own in labels}
 
 
-def _events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
+def _read_events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
     """Warnings, to explain stuck jobs and for ``details``; none without the permission to read them."""
     if not stuck and not (task.options.details and workloads):
         return []
-    return by_time(if_allowed(lambda: _list(task, EVENT, without_managed_fields, fields="type=Warning"), Objects()))
+    return by_time(
+        if_allowed(lambda: _list_namespaces(task, EVENT, without_managed_fields, fields="type=Warning"), Objects())
+    )
 
 
-def _autoscalers(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, Object]:
+def _read_autoscalers(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, Object]:
     """What scales services, also of others, as KEDA's is; none without the permission to read autoscalers."""
     services = {
         (obj["metadata"]["namespace"], obj["kind"], obj["metadata"]["name"]): job
@@ -344,7 +346,7 @@ def _autoscalers(task: InfoTask, workloads: dict[Job, Object]) -> dict[Job, Obje
     if not services:
         return {}
     none: list[tuple[Job, Object] | None] = []
-    found = if_allowed(lambda: _list(task, HORIZONTAL_POD_AUTOSCALER, slim), none)
+    found = if_allowed(lambda: _list_namespaces(task, HORIZONTAL_POD_AUTOSCALER, slim), none)
     return dict(filter(None, found))
 
 

@@ -88,13 +88,15 @@ def read_job_metrics(
     selection = PodSelection(job.namespace, job.name, job.pod_pattern if source is Source.POD_NAMES else "")
     wanted = options.metrics or METRICS
     asked = questions(wanted, options.aggregate, queries, selection, job.pod_pattern, options.throughput_query)
-    curves = _ask(prometheus, asked, span)
+    curves = _ask_prometheus(prometheus, asked, span)
     if not any(curves.values()):
         raise TaskFailed(absence_of(task, prometheus, job, span, source))
     summed = questions(wanted, "job", queries, selection, job.pod_pattern, options.throughput_query)
     fine = replace(span, step=max(min(_FINE_STEP, span.step), span.seconds / _FINE_POINTS))
-    whole = curves if options.aggregate == "job" and span.step <= fine.step else _ask(prometheus, summed, fine)
-    coverage = _coverage(prometheus, queries, selection, span, whole, fine)
+    whole = (
+        curves if options.aggregate == "job" and span.step <= fine.step else _ask_prometheus(prometheus, summed, fine)
+    )
+    coverage = _sample_coverage(prometheus, queries, selection, span, whole, fine)
     if source is Source.POD_NAMES:
         task.warn(_BY_NAME)
     missing = missing_metrics(wanted, curves, has_devices=requests_devices(workload))
@@ -104,8 +106,8 @@ def read_job_metrics(
         "end": as_text(span.end),
         "step": span.step,
         "source": source.name.lower(),
-        "series": [row for question, series in curves.items() for row in _rows(question, series)],
-        "summary": [row for question, series in whole.items() for row in _summary(question, series)],
+        "series": [row for question, series in curves.items() for row in _series_rows(question, series)],
+        "summary": [row for question, series in whole.items() for row in _question_summary(question, series)],
         "coverage": coverage,
         "missing": {metric: worded(why, task.names) for metric, why in missing.items()},
     }
@@ -117,7 +119,9 @@ _BY_NAME = (
 )
 
 
-def _ask(prometheus: Prometheus, asked: Sequence[Question], span: MetricsRange) -> dict[Question, list[Series]]:
+def _ask_prometheus(
+    prometheus: Prometheus, asked: Sequence[Question], span: MetricsRange
+) -> dict[Question, list[Series]]:
     expressions = {str(number): question.expression for number, question in enumerate(asked)}
     found = prometheus.query_ranges(expressions, span.first, span.end, span.step)
     return dict(zip(asked, found.values(), strict=True))
@@ -136,7 +140,7 @@ def _identity(job: MeasuredJob) -> dict[str, Any]:
     }
 
 
-def _rows(question: Question, series: Iterable[Series]) -> list[dict[str, Any]]:
+def _series_rows(question: Question, series: Iterable[Series]) -> list[dict[str, Any]]:
     return [
         {
             "metric": question.metric,
@@ -145,13 +149,13 @@ def _rows(question: Question, series: Iterable[Series]) -> list[dict[str, Any]]:
                 **{name: value for name, value in each.labels.items() if value},
                 **({"direction": question.direction} if question.direction else {}),
             },
-            "points": [[moment, _rounded(value)] for moment, value in each.points],
+            "points": [[moment, _rounded_value(value)] for moment, value in each.points],
         }
         for each in series
     ]
 
 
-def _summary(question: Question, series: Iterable[Series]) -> list[dict[str, Any]]:
+def _question_summary(question: Question, series: Iterable[Series]) -> list[dict[str, Any]]:
     rows = []
     for each in series:
         values = [value for _moment, value in each.points]
@@ -163,20 +167,20 @@ def _summary(question: Question, series: Iterable[Series]) -> list[dict[str, Any
                 "metric": question.metric,
                 "unit": question.unit or None,
                 "labels": labels,
-                "average": _rounded(sum(values) / len(values)),
-                "peak": _rounded(max(values)),
-                "at_end": _rounded(values[-1]),
+                "average": _rounded_value(sum(values) / len(values)),
+                "peak": _rounded_value(max(values)),
+                "at_end": _rounded_value(values[-1]),
             }
         )
     return rows
 
 
-def _rounded(value: float) -> float:
+def _rounded_value(value: float) -> float:
     """Six digits of a ratio, whole bytes of a memory."""
     return round(value, 6) if abs(value) < 1_000 else round(value, 1)
 
 
-def _coverage(
+def _sample_coverage(
     prometheus: Prometheus,
     queries: Queries,
     selection: PodSelection,

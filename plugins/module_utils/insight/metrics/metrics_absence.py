@@ -95,10 +95,10 @@ def missing_metrics(
     """Why there is no curve of a metric, by metric."""
     found = {question.metric for question, series in curves.items() if series}
     asked = {question.metric for question in curves}
-    return {metric: _missing(metric, metric in asked, has_devices) for metric in wanted if metric not in found}
+    return {metric: _missing_metric(metric, metric in asked, has_devices) for metric in wanted if metric not in found}
 
 
-def _missing(metric: str, is_asked: bool, has_devices: bool) -> str:
+def _missing_metric(metric: str, is_asked: bool, has_devices: bool) -> str:
     if metric == THROUGHPUT:
         return (
             "the job serves none that is known. Add metrics to its manifest, and O(throughput_query) unless it runs "

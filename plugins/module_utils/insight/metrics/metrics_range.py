@@ -59,20 +59,20 @@ def metrics_range(start: str | None, end: str | None, step: str | None, life: Li
     if last > now:
         last = max(now, first or now)
     if life is not None:
-        last, first = _within(life, first, last, now)
+        last, first = _life_within(life, first, last, now)
     if first is None:
         first = last - _DEFAULT_LENGTH
         first = max(first, life.created) if life else first
     if last - first > _LONGEST:
         raise InvalidTime("the range is longer than a year. Choose a later O(start) or an earlier O(end).")
-    return MetricsRange(first, last, _step(step, last - first))
+    return MetricsRange(first, last, _step_seconds(step, last - first))
 
 
 def as_text(time: float) -> str:
     return time_as_text(datetime.fromtimestamp(time, timezone.utc))
 
 
-def _within(life: Life, first: float | None, last: float, now: float) -> tuple[float, float | None]:
+def _life_within(life: Life, first: float | None, last: float, now: float) -> tuple[float, float | None]:
     ended = life.ended if life.ended is not None else now
     if last < life.created:
         raise InvalidTime(
@@ -86,7 +86,7 @@ def _within(life: Life, first: float | None, last: float, now: float) -> tuple[f
     return min(last, max(ended, life.created)), None if first is None else max(first, life.created)
 
 
-def _step(text: str | None, seconds: float) -> float:
+def _step_seconds(text: str | None, seconds: float) -> float:
     if not text or text == "auto":
         return float(next((step for step in _STEPS if seconds / step <= _POINTS), _STEPS[-1]))
     step = duration("step", text)

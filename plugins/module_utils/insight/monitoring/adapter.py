@@ -22,8 +22,8 @@ def adapter_rules(queries: Queries) -> list[dict[str, Any]]:
         if not series.exporter.backend:
             for each in series.exporter.series("utilization"):
                 names.setdefault(each.name, each.factor)
-    rules = [_rule(UTILIZATION.record, name, factor) for name, factor in names.items()]
-    rules += [_rule(measure.record, f"runwhere_gpu_{name}", 1) for name, measure in MEASURES.items()]
+    rules = [_adapter_rule(UTILIZATION.record, name, factor) for name, factor in names.items()]
+    rules += [_adapter_rule(measure.record, f"runwhere_gpu_{name}", 1) for name, measure in MEASURES.items()]
     return rules
 
 
@@ -32,7 +32,7 @@ def served_names(catalog: Catalog) -> frozenset[str]:
     return frozenset(rule["name"]["as"] for rule in adapter_rules(plain_queries(catalog)))
 
 
-def _rule(record: str, name: str, factor: float) -> dict[str, Any]:
+def _adapter_rule(record: str, name: str, factor: float) -> dict[str, Any]:
     scale = "" if factor == 1 else f"{1 / factor:.0f}*"
     return {
         "seriesQuery": f'{record}{{namespace!="",pod!=""}}',

@@ -48,7 +48,7 @@ def prometheus_rows(installed: Installed) -> list[dict[str, Any]]:
         {
             "name": obj["metadata"]["name"],
             "namespace": obj["metadata"]["namespace"],
-            "labels": {name: _labels(obj, selector) for name, selector in _SELECTORS.items()},
+            "labels": {name: _selector_labels(obj, selector) for name, selector in _SELECTORS.items()},
         }
         for obj in installed.prometheuses
     ]
@@ -60,7 +60,7 @@ def alertmanager_rows(installed: Installed) -> list[dict[str, Any]]:
         {
             "name": obj["metadata"]["name"],
             "namespace": obj["metadata"]["namespace"],
-            "labels": _labels(obj, "alertmanagerConfigSelector"),
+            "labels": _selector_labels(obj, "alertmanagerConfigSelector"),
             "only_own_namespace": _strategy(obj) != "None",
         }
         for obj in installed.alertmanagers
@@ -122,7 +122,7 @@ def _problems_of_state_metrics(installed: Installed) -> Iterator[str]:
             )
 
 
-def _labels(obj: Object, selector: str) -> dict[str, str] | None:
+def _selector_labels(obj: Object, selector: str) -> dict[str, str] | None:
     """The labels of a selector; None for none at all, which selects nothing."""
     found = obj["spec"].get(selector)
     return None if found is None else dict(found.get("matchLabels") or {})

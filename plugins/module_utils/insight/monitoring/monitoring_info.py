@@ -44,7 +44,7 @@ def run(task: Task[MonitoringInfoOptions]) -> dict[str, Any]:
     """Sends one list for what administrators declare, one request for the APIs, and one list for each of four kinds."""
     options, client = task.options, task.client()
     read_declared(client, task.warn)
-    queries = _queries(options)
+    queries = _queries_for(options)
     try:
         groups = rule_groups(queries, options.alerts, options.interval)
     except AlertProblem as problem:
@@ -68,7 +68,7 @@ def run(task: Task[MonitoringInfoOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(MonitoringInfoOptions, run)
 
 
-def _queries(options: MonitoringInfoOptions) -> Queries:
+def _queries_for(options: MonitoringInfoOptions) -> Queries:
     known, names = catalog().profiles, options.accelerators or []
     unknown = [name for name in names if name not in known]
     if unknown:

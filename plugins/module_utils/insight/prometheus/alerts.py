@@ -184,10 +184,10 @@ def alerts_with(settings: Mapping[str, Any]) -> Iterator[Alert]:
     if unknown:
         raise AlertProblem(f"alerts: unknown alert: {unknown[0]}. Known are {', '.join(ALERTS)}.")
     for name, alert in ALERTS.items():
-        yield replace(alert, **dict(_changes(alert, settings.get(name))))
+        yield replace(alert, **dict(_given_changes(alert, settings.get(name))))
 
 
-def _changes(alert: Alert, given: Any) -> Iterator[tuple[str, Any]]:
+def _given_changes(alert: Alert, given: Any) -> Iterator[tuple[str, Any]]:
     where = f"alerts.{alert.name}"
     if given is None:
         return

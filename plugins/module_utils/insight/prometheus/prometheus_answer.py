@@ -62,17 +62,19 @@ def read_prometheus_answer(answer: Answer, where: str, mask: Callable[[str], str
         raise TooManySamples(too_many(where))
     found = None if is_page(answer) else read_json(answer.body)
     if found is not None and found.get("status") == "success" and 200 <= answer.status < 300:
-        warnings = [*_texts(found.get("warnings")), *_texts(found.get("infos"))]
+        warnings = [*_note_texts(found.get("warnings")), *_note_texts(found.get("infos"))]
         partial = found.get("isPartial") is True
         return PrometheusAnswer(found.get("data"), tuple(mask(cut(each, _LONGEST_ERROR)) for each in warnings), partial)
-    raise _rejection(answer, found, where, mask)
+    raise _rejected_query(answer, found, where, mask)
 
 
 def too_many(where: str) -> str:
     return f"too many samples for one query: {where}. Choose a shorter range, a longer step or fewer jobs."
 
 
-def _rejection(answer: Answer, found: dict[str, Any] | None, where: str, mask: Callable[[str], str]) -> PrometheusError:
+def _rejected_query(
+    answer: Answer, found: dict[str, Any] | None, where: str, mask: Callable[[str], str]
+) -> PrometheusError:
     status = read_status(answer) if answer.status >= 400 else None
     if status is not None:
         return _api_server_error(answer.status, str(status.get("message") or "no explanation given"), where)
@@ -145,52 +147,52 @@ def _api_server_error(status: int, said: str, where: str) -> PrometheusError:
 
 def read_vector(data: Any, where: str) -> list[Sample]:
     """The samples of an instant query; a scalar is one without labels. Raises PrometheusError."""
-    kind, result = _result(data, where)
+    kind, result = _result_data(data, where)
     if kind == "scalar":
         result = [{"metric": {}, "value": result}]
     elif kind != "vector":
-        raise _odd(where, f"a {cut(str(kind), 40)} instead of a vector")
+        raise _malformed(where, f"a {cut(str(kind), 40)} instead of a vector")
     samples = []
-    for each in _blocks(result, where):
+    for each in _series_blocks(result, where):
         if "value" in each and (point := _point(each["value"], where)):
-            samples.append(Sample(_labels(each, where), *point))
+            samples.append(Sample(_series_labels(each, where), *point))
     return samples
 
 
 def read_matrix(data: Any, where: str) -> list[Series]:
     """The series of a range query, those with a finite value. Raises PrometheusError."""
-    kind, result = _result(data, where)
+    kind, result = _result_data(data, where)
     if kind != "matrix":
-        raise _odd(where, f"a {cut(str(kind), 40)} instead of a matrix")
+        raise _malformed(where, f"a {cut(str(kind), 40)} instead of a matrix")
     found = []
-    for each in _blocks(result, where):
+    for each in _series_blocks(result, where):
         values = each.get("values", [])
         if not isinstance(values, list):
-            raise _odd(where, "a series without values")
+            raise _malformed(where, "a series without values")
         points = [point for value in values if (point := _point(value, where))]
         if points:
-            found.append(Series(_labels(each, where), points))
+            found.append(Series(_series_labels(each, where), points))
     return found
 
 
-def _result(data: Any, where: str) -> tuple[Any, Any]:
+def _result_data(data: Any, where: str) -> tuple[Any, Any]:
     if not isinstance(data, dict) or "resultType" not in data:
-        raise _odd(where, "a success without a result")
+        raise _malformed(where, "a success without a result")
     return data["resultType"], data.get("result")
 
 
-def _blocks(result: Any, where: str) -> list[dict[str, Any]]:
+def _series_blocks(result: Any, where: str) -> list[dict[str, Any]]:
     if result is None:  # Go writes an empty list as null.
         return []
     if not isinstance(result, list) or not all(isinstance(each, dict) for each in result):
-        raise _odd(where, "a result that is no list of series")
+        raise _malformed(where, "a result that is no list of series")
     return result
 
 
-def _labels(series: Mapping[str, Any], where: str) -> dict[str, str]:
+def _series_labels(series: Mapping[str, Any], where: str) -> dict[str, str]:
     labels = series.get("metric")
     if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
-        raise _odd(where, "a series without labels")
+        raise _malformed(where, "a series without labels")
     return labels
 
 
@@ -199,13 +201,13 @@ def _point(value: Any, where: str) -> tuple[float, float] | None:
     try:
         time, number = float(value[0]), float(value[1])
     except (TypeError, ValueError, LookupError, OverflowError):
-        raise _odd(where, "a sample that is no number") from None
+        raise _malformed(where, "a sample that is no number") from None
     return (time, number) if abs(number) < _LARGEST and math.isfinite(time) else None
 
 
-def _odd(where: str, what: str) -> PrometheusError:
+def _malformed(where: str, what: str) -> PrometheusError:
     return PrometheusError(f"not an answer of Prometheus: {where} returned {what}. Check O(prometheus_url).")
 
 
-def _texts(values: Any) -> list[str]:
+def _note_texts(values: Any) -> list[str]:
     return [each for each in values if isinstance(each, str)][:_MOST_NOTES] if isinstance(values, list) else []

@@ -78,8 +78,8 @@ class Prometheus:
 
     def query(self, expression: str, at: float | None = None) -> list[Sample]:
         """The samples of an expression at a time, in seconds since 1970; by default now."""
-        parameters = {"query": expression, **({} if at is None else {"time": _number(at)})}
-        return read_vector(self._ask("/api/v1/query", parameters), self.where)
+        parameters = {"query": expression, **({} if at is None else {"time": _seconds_text(at)})}
+        return read_vector(self._send_query("/api/v1/query", parameters), self.where)
 
     def query_all(self, expressions: Mapping[str, str], at: float | None = None) -> dict[str, list[Sample]]:
         """The samples of several expressions, asked for at once, by their names."""
@@ -112,12 +112,12 @@ class Prometheus:
         start, count = part
         parameters = {
             "query": expression,
-            "start": _number(start),
-            "end": _number(start + (count - 1) * step),
-            "step": _number(step),
+            "start": _seconds_text(start),
+            "end": _seconds_text(start + (count - 1) * step),
+            "step": _seconds_text(step),
         }
         try:
-            return read_matrix(self._ask("/api/v1/query_range", parameters), self.where)
+            return read_matrix(self._send_query("/api/v1/query_range", parameters), self.where)
         except TooManySamples:
             if count < 2 * _SMALLEST_PART:
                 raise
@@ -125,7 +125,7 @@ class Prometheus:
         halves = [(start, half), (start + half * step, count - half)]
         return [found for each in halves for found in self._read_part(expression, step, each)]
 
-    def _ask(self, path: str, parameters: Mapping[str, str]) -> Any:
+    def _send_query(self, path: str, parameters: Mapping[str, str]) -> Any:
         everything = {**parameters, **_WHOLE}
         if "query" in parameters:
             everything["timeout"] = f"{self._timeout}s"
@@ -219,7 +219,7 @@ def _namespaces_of_users(client: Client, names: Collection[str]) -> set[str]:
     return {DEFAULT_NAMESPACE, *marked, *bound}
 
 
-def _number(seconds: float) -> str:
+def _seconds_text(seconds: float) -> str:
     return f"{seconds:.3f}".rstrip("0").rstrip(".")
 
 

@@ -140,7 +140,7 @@ def prometheus_connection(settings: PrometheusSettings, *, allow_plaintext: bool
     if login and not settings.user:
         authorization: Callable[[], dict[str, str]] = partial(basic, *login)
     else:
-        authorization = _authorization(settings)
+        authorization = _authorization_headers(settings)
     if url.startswith("http:") and authorization() and not is_loopback(url) and not allow_plaintext:
         raise ConnectionProblem(
             f"credentials would be sent without encryption: {url}. Use https:// in O(prometheus_url), or set "
@@ -149,9 +149,9 @@ def prometheus_connection(settings: PrometheusSettings, *, allow_plaintext: bool
     return Connection(
         server=url,
         authorization=authorization,
-        ca_cert=_pem("ca_cert", settings.ca_cert),
-        client_cert=_pem("client_cert", settings.client_cert),
-        client_key=_pem("client_key", settings.client_key),
+        ca_cert=_read_pem("ca_cert", settings.ca_cert),
+        client_cert=_read_pem("client_cert", settings.client_cert),
+        client_key=_read_pem("client_key", settings.client_key),
         validate_certs=settings.validate_certs,
         request_timeout=float(settings.timeout),
         retries=_RETRIES,
@@ -160,7 +160,7 @@ def prometheus_connection(settings: PrometheusSettings, *, allow_plaintext: bool
     )
 
 
-def _authorization(settings: PrometheusSettings) -> Callable[[], dict[str, str]]:
+def _authorization_headers(settings: PrometheusSettings) -> Callable[[], dict[str, str]]:
     if settings.token:
         try:
             authorization_header(f"Bearer {settings.token.strip()}")
@@ -174,7 +174,7 @@ def _authorization(settings: PrometheusSettings) -> Callable[[], dict[str, str]]
     return dict
 
 
-def _pem(name: str, path: str | None) -> str | None:
+def _read_pem(name: str, path: str | None) -> str | None:
     if not path:
         return None
     try:

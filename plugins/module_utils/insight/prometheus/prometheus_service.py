@@ -105,8 +105,8 @@ def only_service(candidates: Iterable[PrometheusService], of_users: Collection[s
     found = [service for service in candidates if service.namespace not in of_users]
     if not found and candidates:
         raise ConnectionProblem(
-            f"no Prometheus found that only administrators can have made: {_named(candidates)} is in a namespace in "
-            f"which users write. If you trust it, set O(prometheus_service) to it, or set O(prometheus_url)."
+            f"no Prometheus found that only administrators can have made: {_some_names(candidates)} is in a namespace "
+            f"in which users write. If you trust it, set O(prometheus_service) to it, or set O(prometheus_url)."
         )
     if not found:
         raise ConnectionProblem(
@@ -115,13 +115,13 @@ def only_service(candidates: Iterable[PrometheusService], of_users: Collection[s
         )
     if len(found) > 1:
         raise ConnectionProblem(
-            f"several Prometheus found: {_named(found)}. Set O(prometheus_service) to the one that scrapes the GPU "
-            f"exporters, or O(prometheus_url)."
+            f"several Prometheus found: {_some_names(found)}. Set O(prometheus_service) to the one that scrapes the "
+            f"GPU exporters, or O(prometheus_url)."
         )
     return found[0]
 
 
-def _named(services: Iterable[PrometheusService]) -> str:
+def _some_names(services: Iterable[PrometheusService]) -> str:
     return ", ".join(map(str, list(services)[:10]))
 
 

@@ -110,7 +110,7 @@ class ExporterSeries:
 
     def measured(self, measure: str, select: PodSelection = EVERYTHING) -> str | None:
         """A measure in its unit, with the exporter's labels; None if there is none."""
-        terms = [self._term(series, select) for series in self._series(measure)]
+        terms = [self._term(series, select) for series in self._measure_series(measure)]
         if not terms and measure == "memory_total":
             used, free = (self.measured(name, select) for name in ("memory_used", "memory_free"))
             terms = [f"({used}+{free})"] if used and free else []
@@ -120,7 +120,7 @@ class ExporterSeries:
     def normalized(self, expression: str) -> str:
         """The expression with our labels: namespace and pod of the workload, UUID and GPU_I_ID of the device."""
         for label in ("namespace", "pod"):
-            sources = [f"exported_{label}" if name == label else name for name in self._labels(label)]
+            sources = [f"exported_{label}" if name == label else name for name in self._workload_labels(label)]
             expression = self._first(expression, label, sources)
         return self._first(self._of_devices(expression), "GPU_I_ID", self.exporter.labels.get("partition", ()))
 
@@ -148,10 +148,10 @@ class ExporterSeries:
     def _selected(self, series: ExportedSeries) -> str:
         return scraped_by(self.jobs, _with(series.name, [equal(label, value) for label, value in series.where.items()]))
 
-    def _series(self, measure: str) -> Sequence[ExportedSeries]:
+    def _measure_series(self, measure: str) -> Sequence[ExportedSeries]:
         return self.exporter.series(_QUANTITIES.get(measure, measure))
 
-    def _labels(self, label: str) -> Sequence[str]:
+    def _workload_labels(self, label: str) -> Sequence[str]:
         """Where the namespace and the pod of the workload are."""
         return self.exporter.labels.get(label) or (label,)
 
@@ -175,7 +175,7 @@ class ExporterSeries:
         return f"({text}){_times(series.factor)}" if " or " in text else f"{text}{_times(series.factor)}"
 
     def _of_pods(self, metric: str, select: PodSelection) -> str:
-        namespaces, pods = self._labels("namespace"), self._labels("pod")
+        namespaces, pods = self._workload_labels("namespace"), self._workload_labels("pod")
         last = (namespaces[-1], pods[-1])
         pairs = [(namespace or last[0], pod or last[1]) for namespace, pod in itertools.zip_longest(namespaces, pods)]
         return " or ".join(_unique(of_pods(metric, select, *pair) for pair in pairs))
@@ -212,13 +212,17 @@ def resources_of(catalog: Catalog, names: Sequence[str] = ()) -> ResourceNames:
     """Of all profiles, or of those named."""
     profiles = [profile for profile in catalog.profiles.values() if not names or profile.name in names]
     return ResourceNames(
-        "|".join(_unique(pattern for profile in profiles for pattern in _countable(profile, sanitized))),
+        "|".join(_unique(pattern for profile in profiles for pattern in _countable_resources(profile, sanitized))),
         "|".join(_unique(sanitized(profile.device.resource) for profile in profiles)),
-        "|".join(_unique(rf"requests\.{pattern}" for profile in profiles for pattern in _countable(profile, _escaped))),
+        "|".join(
+            _unique(
+                rf"requests\.{pattern}" for profile in profiles for pattern in _countable_resources(profile, _escaped)
+            )
+        ),
     )
 
 
-def _countable(profile: Profile, written: Callable[[str], str]) -> Iterator[str]:
+def _countable_resources(profile: Profile, written: Callable[[str], str]) -> Iterator[str]:
     """The resources that count devices, partitions or shares, as regular expressions."""
     yield from (written(row.resource) for row in profile.resources() if row.kind in (DEVICES, SHARES))
     if partitions := profile.part("partitions"):
@@ -258,10 +262,10 @@ class Queries:
     def pod_info(self, select: PodSelection = EVERYTHING) -> str:
         """1 for each pod of a job, with the labels job_name, job_type, pool and priority."""
         if self.source is Source.RULES or self.has_pod_info:
-            return _series(POD_INFO, select)
+            return _measure_series(POD_INFO, select)
         names = {"job_name": APP, "job_type": JOB_TYPE, "pool": POOL, "priority": PRIORITY}
         matchers = [not_equal(_pod_label(JOB_TYPE), ""), *([equal(_pod_label(APP), select.job)] if select.job else [])]
-        text = workload(of_pods(self._state("kube_pod_labels", matchers), select))
+        text = workload(of_pods(self._state_series("kube_pod_labels", matchers), select))
         for name, key in names.items():
             text = replaced(text, name, _pod_label(key))
         return f"max by({','.join([*POD, *names])})({text})"
@@ -269,10 +273,12 @@ class Queries:
     def measured(self, measure: str, select: PodSelection = EVERYTHING) -> str:
         """A measure by pod and device (GPU), with the job and the pool; "" if no exporter has it."""
         if self.source is Source.RULES:
-            return _series(MEASURES[measure].record, select)
+            return _measure_series(MEASURES[measure].record, select)
         by_name = self.source is Source.POD_NAMES
         named = select if by_name else EVERYTHING
-        vendors, shared = (_either(exporters, measure, named) for exporters in (self._whole, self._shared))
+        vendors, shared = (
+            _first_exporter(exporters, measure, named) for exporters in (self._device_exporters, self._shared)
+        )
         # A pod that the exporter of shares measures has only a part of its device.
         text = f"({shared}) or on(namespace,pod) ({vendors})" if shared and vendors else shared or vendors
         if not text:
@@ -282,7 +288,7 @@ class Queries:
     def allocated(self, select: PodSelection = EVERYTHING) -> str:
         """The devices that each pod holds, by node and resource: from when it is bound until it ends."""
         if self.source is Source.RULES:
-            return _series(ALLOCATED, select)
+            return _measure_series(ALLOCATED, select)
         by_name = self.source is Source.POD_NAMES
         named = select if by_name else EVERYTHING
         text = self._held(self.resources.every, named)
@@ -293,7 +299,7 @@ class Queries:
         if self.source is Source.RULES:
             return ALLOCATABLE
         resources = self.resources.whole if select_whole else self.resources.every
-        metric = self._state("kube_node_status_allocatable", [matches("resource", resources)])
+        metric = self._state_series("kube_node_status_allocatable", [matches("resource", resources)])
         return f"sum by(node)({replaced(metric, 'node', 'exported_node')})"
 
     def free(self) -> str:
@@ -307,7 +313,9 @@ class Queries:
         """A measure by device (DEVICE), in use or not; "" if no exporter has it."""
         if self.source is Source.RULES:
             return MEASURES[measure].device_record
-        return " or ".join(exporter.by_device(text) for exporter in self._whole if (text := exporter.measured(measure)))
+        return " or ".join(
+            exporter.by_device(text) for exporter in self._device_exporters if (text := exporter.measured(measure))
+        )
 
     # What is asked.
 
@@ -322,7 +330,7 @@ class Queries:
         self, seconds: int, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
     ) -> str:
         """The hours that devices were held in the seconds before the time of the query."""
-        return _hours(by, f"sum_over_time({_range(self.allocated(select), seconds, step)})", step)
+        return _summed_hours(by, f"sum_over_time({_subquery_range(self.allocated(select), seconds, step)})", step)
 
     def queued_hours(
         self, seconds: int, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
@@ -344,14 +352,14 @@ class Queries:
     ) -> str:
         """The hours of held devices for which an exporter reported the utilization."""
         text = self.measured(UTILIZATION.name, select)
-        return _hours(by, f"count_over_time({_range(text, seconds, step)})", step)
+        return _summed_hours(by, f"count_over_time({_subquery_range(text, seconds, step)})", step)
 
     def idle_hours(
         self, seconds: int, below: float, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
     ) -> str:
         """The hours of held devices whose utilization was below a ratio. Jobs without any are missing."""
         text = f"({self.measured(UTILIZATION.name, select)}<{below:g})"
-        return _hours(by, f"count_over_time({_range(text, seconds, step)})", step)
+        return _summed_hours(by, f"count_over_time({_subquery_range(text, seconds, step)})", step)
 
     def peak(
         self, measure: str, seconds: int, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
@@ -369,13 +377,13 @@ class Queries:
         self, seconds: int, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
     ) -> str:
         """The energy of held devices."""
-        watts = _range(self.measured("power", select), seconds, step)
-        return f"{_hours(by, f'sum_over_time({watts})', step)}/1000"
+        watts = _subquery_range(self.measured("power", select), seconds, step)
+        return f"{_summed_hours(by, f'sum_over_time({watts})', step)}/1000"
 
     def queue_wait(self, select: PodSelection = EVERYTHING) -> str:
         """The seconds until the last pod of a job was bound to a node."""
         created, bound = (
-            workload(self._state(name)) for name in ("kube_pod_created", "kube_pod_status_scheduled_time")
+            workload(self._state_series(name)) for name in ("kube_pod_created", "kube_pod_status_scheduled_time")
         )
         waited = f"(max by(namespace,pod)({bound})-max by(namespace,pod)({created}))"
         return f"max by({','.join(JOB)})({waited}{self._of_jobs(select)})"
@@ -398,17 +406,17 @@ class Queries:
     def errors(self, window: str = "10m") -> str:
         """The code of an error that has appeared on a device since; 0 is none."""
         # The series of a device changes with its pod, so the change is sought in what is aggregated by device.
-        codes = self._errors("code")
+        codes = self._error_series("code")
         return f"({codes})!=0 and changes(({codes})[{window}:30s])>0" if codes else ""
 
     def error_counts(self, window: str = "10m") -> str:
         """How many errors that cannot be corrected were added on a device."""
-        counts = self._errors("count")
+        counts = self._error_series("count")
         return f"increase(({counts})[{window}:30s])>0" if counts else ""
 
     def unhealthy(self) -> str:
         """0 for devices that their exporter calls unhealthy."""
-        health = self._errors("healthy")
+        health = self._error_series("healthy")
         return f"({health})!=1" if health else ""
 
     def pods(self, metric: str, select: PodSelection = EVERYTHING) -> str:
@@ -420,21 +428,23 @@ class Queries:
         metric = "kube_resourcequota"
         resource = matches("resource", self.resources.quota_keys)
         used, hard = (
-            f"max by(namespace,resourcequota,resource)({workload(self._state(metric, [resource, which]))})"
+            f"max by(namespace,resourcequota,resource)({workload(self._state_series(metric, [resource, which]))})"
             for which in (equal("type", "used"), equal("type", "hard"))
         )
         return f"{used}/({hard}>0)"
 
     def lost_nodes(self) -> str:
         """0 for nodes with accelerators or in pools that are not ready, with the pool where it is known."""
-        conditions = self._state("kube_node_status_condition", [equal("condition", "Ready"), equal("status", "true")])
+        conditions = self._state_series(
+            "kube_node_status_condition", [equal("condition", "Ready"), equal("status", "true")]
+        )
         ready = f"max by(node)({replaced(conditions, 'node', 'exported_node')})"
         return f"({ready}==0)*on(node) group_left(pool)({self.node_info()})"
 
     def node_info(self) -> str:
         """1 for each node with accelerators or in a pool, with the label pool where it is known."""
         label = _pod_label(POOL)
-        labels = replaced(self._state("kube_node_labels", [not_equal(label, "")]), "node", "exported_node")
+        labels = replaced(self._state_series("kube_node_labels", [not_equal(label, "")]), "node", "exported_node")
         plain = replace(self, source=Source.POD_LABELS)
         return (
             f"group by(node,pool)({replaced(labels, 'pool', label)}) "
@@ -442,28 +452,28 @@ class Queries:
         )
 
     @property
-    def _whole(self) -> list[ExporterSeries]:
+    def _device_exporters(self) -> list[ExporterSeries]:
         return [each for each in self.exporters if not each.exporter.backend]
 
     @property
     def _shared(self) -> list[ExporterSeries]:
         return [each for each in self.exporters if each.exporter.backend]
 
-    def _state(self, metric: str, matchers: Iterable[str] = ()) -> str:
+    def _state_series(self, metric: str, matchers: Iterable[str] = ()) -> str:
         return scraped_by(self.state_jobs, _with(metric, matchers))
 
-    def _errors(self, means: str) -> str:
-        return " or ".join(each.by_device(metric) for each in self._whole for metric in each.errors(means))
+    def _error_series(self, means: str) -> str:
+        return " or ".join(each.by_device(metric) for each in self._device_exporters for metric in each.errors(means))
 
     def _of_jobs(self, select: PodSelection) -> str:
         return f"*on(namespace,pod) group_left(job_name,pool){self.pod_info(select)}"
 
     def _held(self, resources: str, select: PodSelection) -> str:
         """Bound and not ended: what counts against the node. Requests of ended pods stay in kube-state-metrics."""
-        requests = self._state(
+        requests = self._state_series(
             "kube_pod_container_resource_requests", [matches("resource", resources), not_equal("node", "")]
         )
-        phases = self._state("kube_pod_status_phase", [matches("phase", "Pending|Running")])
+        phases = self._state_series("kube_pod_status_phase", [matches("phase", "Pending|Running")])
         requested = replaced(workload(of_pods(requests, select)), "node", "exported_node")
         return (
             f"sum by(namespace,pod,node,resource)({requested})"
@@ -560,25 +570,25 @@ def _with(metric: str, matchers: Iterable[str]) -> str:
     return f"{metric}{{{found}}}" if found else metric
 
 
-def _series(name: str, select: PodSelection) -> str:
+def _measure_series(name: str, select: PodSelection) -> str:
     return _with(name, select.matchers("job_name"))
 
 
-def _either(exporters: Iterable[ExporterSeries], measure: str, select: PodSelection) -> str:
+def _first_exporter(exporters: Iterable[ExporterSeries], measure: str, select: PodSelection) -> str:
     found = [exporter.by_pod(text, select) for exporter in exporters if (text := exporter.measured(measure, select))]
     return f" or on({','.join(GPU)}) ".join(found)
 
 
-def _range(expression: str, seconds: int, step: int) -> str:
+def _subquery_range(expression: str, seconds: int, step: int) -> str:
     """The last seconds in steps. One second less: Prometheus 2 counts both ends of a range, 3 only the later one."""
     return f"({expression})[{max(seconds - 1, 1)}s:{step}s]"
 
 
-def _hours(by: Sequence[str], expression: str, step: int) -> str:
+def _summed_hours(by: Sequence[str], expression: str, step: int) -> str:
     return f"sum by({','.join(by)})({expression})*{step}/3600"
 
 
 def _over(function: str, measure: str, expression: str, seconds: int, by: Sequence[str], step: int) -> str:
     if not expression:
         return ""
-    return f"{function} by({','.join(by)})({function}_over_time({_range(expression, seconds, step)}))"
+    return f"{function} by({','.join(by)})({function}_over_time({_subquery_range(expression, seconds, step)}))"

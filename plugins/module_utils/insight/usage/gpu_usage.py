@@ -133,8 +133,8 @@ class UsageRow:
         known = min(measured.known or 0.0, counted)
         self.known += known
         self.idle += min(measured.idle, known)
-        self.peak_memory = _either(self.peak_memory, measured.peak_memory, max)
-        self.energy = _either(self.energy, measured.energy, lambda one, other: one + other)
+        self.peak_memory = _combined(self.peak_memory, measured.peak_memory, max)
+        self.energy = _combined(self.energy, measured.energy, lambda one, other: one + other)
         if use.owner.managed and counted:
             self.jobs.add((use.owner.namespace, use.owner.job))
         self.pods += bool(counted)
@@ -145,23 +145,23 @@ class UsageRow:
         known = is_measured and (self.known > 0 or not self.counted)
         return {
             **dict(zip(names, self.group, strict=True)),
-            "gpu_hours": _rounded(whole),
+            "gpu_hours": _rounded_hours(whole),
             "accelerators": [
-                {**self.rows[resource].columns, "counts": kind, "hours": _rounded(hours)}
+                {**self.rows[resource].columns, "counts": kind, "hours": _rounded_hours(hours)}
                 for (resource, kind), hours in sorted(self.accelerators.items())
             ],
-            "held_hours": _rounded(self.counted),
-            "busy_hours": _rounded(self.known - self.idle) if known else None,
-            "idle_hours": _rounded(self.idle) if known else None,
-            "queued_hours": _rounded(self.queued),
+            "held_hours": _rounded_hours(self.counted),
+            "busy_hours": _rounded_hours(self.known - self.idle) if known else None,
+            "idle_hours": _rounded_hours(self.idle) if known else None,
+            "queued_hours": _rounded_hours(self.queued),
             "coverage": round(min(1.0, self.known / self.counted), 4) if is_measured and self.counted else None,
-            "estimated_hours": _rounded(self.estimated),
+            "estimated_hours": _rounded_hours(self.estimated),
             "peak_memory_bytes": None if self.peak_memory is None else int(self.peak_memory),
-            "energy_kwh": _rounded(self.energy),
+            "energy_kwh": _rounded_hours(self.energy),
             "cost": (round(self.cost or 0.0, 2) if self.cost is not None or not self.counted else None)
             if has_prices
             else None,
-            "unpriced_hours": _rounded(self.unpriced) if has_prices else None,
+            "unpriced_hours": _rounded_hours(self.unpriced) if has_prices else None,
             "jobs": len(self.jobs),
             "pods": self.pods,
         }
@@ -236,11 +236,11 @@ def _as_on_node(row: DeviceResource, is_shared: bool) -> DeviceResource:
     return replace(row, kind=SHARES) if is_shared and row.kind == DEVICES else row
 
 
-def _either(one: float | None, other: float | None, both: Callable[[float, float], float]) -> float | None:
+def _combined(one: float | None, other: float | None, both: Callable[[float, float], float]) -> float | None:
     if one is None or other is None:
         return other if one is None else one
     return both(one, other)
 
 
-def _rounded(hours: float | None) -> float | None:
+def _rounded_hours(hours: float | None) -> float | None:
     return None if hours is None else round(hours, 4)

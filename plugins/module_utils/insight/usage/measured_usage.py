@@ -84,7 +84,7 @@ def read_measured(
         expressions["energy"] = queries.energy_kwh(seconds, _BY_POD, step=step)
     usage = MeasuredUsage(step)
     found = {
-        name: _possible(name, samples, seconds / 3600, usage.notes)
+        name: _plausible_samples(name, samples, seconds / 3600, usage.notes)
         for name, samples in prometheus.query_all(expressions, until).items()
     }
     covered = {sample.labels.get("node", ""): sample.value * 3600 for sample in found["samples"]}
@@ -124,7 +124,7 @@ _MOST = {"held": 1e3, "queued": 1e3, "known": 1e3, "idle": 1e3, "energy": 1e4, "
 _MOST_MEMORY = 1e15
 
 
-def _possible(name: str, samples: Sequence[Sample], hours: float, notes: list[str]) -> list[Sample]:
+def _plausible_samples(name: str, samples: Sequence[Sample], hours: float, notes: list[str]) -> list[Sample]:
     """The samples with values that can be; the others are noted."""
     most = _MOST_MEMORY if name == "memory" else _MOST[name] * max(hours, 1.0)
     kept = [sample for sample in samples if 0 <= sample.value <= most]
@@ -167,7 +167,7 @@ def _origins(samples: Sequence[Sample], allowed: set[str] | None) -> dict[PodId,
         if all(pod) and (allowed is None or pod[0] in allowed):
             labels.setdefault(pod, sample.labels)
             if name := sample.labels.get("resource"):  # else it has waited
-                held[pod][resources.get(name) or _written(name)] += sample.value
+                held[pod][resources.get(name) or _partition_resource(name)] += sample.value
     return {
         pod: SeriesOrigin(own.get("job_name"), own.get("pool"), own.get("node"), dict(held[pod]))
         for pod, own in labels.items()
@@ -180,7 +180,7 @@ def _resources() -> dict[str, str]:
     return {sanitized(row.resource): row.resource for row in rows}
 
 
-def _written(name: str) -> str:
+def _partition_resource(name: str) -> str:
     """The resource of a partition, whose names no profile lists: nvidia_com_mig_1g_10gb."""
     for profile in catalog().profiles.values():
         before, place, after = str(profile.part("partitions").get("resource", "")).partition("{partition}")

@@ -67,7 +67,7 @@ def run(task: UsageTask) -> dict[str, Any]:
     group_by = list(dict.fromkeys(options.group_by or ["team"]))
     prices = _prices(options)
     task, seen = read_permitted(task, lambda task: read_cluster(task, since))
-    measured = _measured(task, since, until)
+    measured = _measured_usage(task, since, until)
     uses = uses_of(seen, since.timestamp(), until.timestamp())
     notes = list(seen.notes)
     if measured is not None:
@@ -79,7 +79,7 @@ def run(task: UsageTask) -> dict[str, Any]:
     has_prices, is_measured = bool(prices), measured is not None
     rows = [row.result(group_by, has_prices=has_prices, is_measured=is_measured) for row in groups]
     totals = total.result((), has_prices=has_prices, is_measured=is_measured)
-    capacity = _capacity(seen, since.timestamp(), until.timestamp(), measured)
+    capacity = _capacity_hours(seen, since.timestamp(), until.timestamp(), measured)
     whole = sum(hours for use in uses for row, hours in use.rows() if row.kind == DEVICES)
     return {
         "changed": False,
@@ -238,17 +238,17 @@ def uses_of(seen: Seen, since: float, until: float) -> list[Use]:
         run = run_of_pod.get((pod.namespace, pod.hold.uid))
         known = _owner_of_run(run) if run else seen.owners.get(job)
         owner = known or Owner(pod.namespace, pod.job, pod.kind, None, pod.pool or DEFAULT_POOL, None)
-        uses.append(_use(pod.hold, replace(owner, managed=pod.managed), seen, run, job, since, until))
+        uses.append(_use_of_hold(pod.hold, replace(owner, managed=pod.managed), seen, run, job, since, until))
     there = {pod.hold.uid for pod in seen.pods}
     for run in seen.runs:
         for hold in run.known_holds(seen.visits.get(run.namespace, 0.0)):
             if hold.uid not in there:
                 job = run.namespace, run.name
-                uses.append(_use(hold, _owner_of_run(run), seen, run, job, since, until))
+                uses.append(_use_of_hold(hold, _owner_of_run(run), seen, run, job, since, until))
     return [use for use in uses if use.queued or any(use.held.values())]
 
 
-def _use(hold: Hold, owner: Owner, seen: Seen, run: PastRun | None, job: JobId, since: float, until: float) -> Use:
+def _use_of_hold(hold: Hold, owner: Owner, seen: Seen, run: PastRun | None, job: JobId, since: float, until: float) -> Use:
     node = (seen.nodes or {}).get(hold.node or "")
     wanted = run.gpu_type if run else None
     return use_of_hold(
@@ -274,7 +274,7 @@ def _owner_of_run(run: PastRun) -> Owner:
 # -- what Prometheus knows ---------------------------------------------------------------------------------------------
 
 
-def _measured(task: UsageTask, since: datetime, until: datetime) -> MeasuredUsage | None:
+def _measured_usage(task: UsageTask, since: datetime, until: datetime) -> MeasuredUsage | None:
     """None without Prometheus, or where none is given and it is not required."""
     options = task.options
     if options.use_prometheus == "never":
@@ -322,7 +322,7 @@ def only_measured(uses: Iterable[Use], measured: MeasuredUsage, seen: Seen) -> l
 # -- the rest ----------------------------------------------------------------------------------------------------------
 
 
-def _capacity(seen: Seen, since: float, until: float, measured: MeasuredUsage | None) -> float | None:
+def _capacity_hours(seen: Seen, since: float, until: float, measured: MeasuredUsage | None) -> float | None:
     """The hours of whole devices that there were: by Prometheus for as long as it has samples of a node, and for the
     rest of its life by the node that is there now, which knows too whether its devices are shared."""
     reported = measured.capacity if measured is not None else {}
@@ -351,21 +351,21 @@ def _doubts(totals: Mapping[str, Any], *, is_measured: bool, has_prices: bool) -
         )
     elif totals["coverage"] is not None and totals["coverage"] < 1 - _NEGLIGIBLE:
         found.append(
-            f"The utilization of {_percent(1 - totals['coverage'])} of the held hours is not known: no exporter has "
+            f"The utilization of {_percent_text(1 - totals['coverage'])} of the held hours is not known: no exporter has "
             f"reported it."
         )
     if totals["estimated_hours"] > _NEGLIGIBLE * totals["held_hours"]:
         found.append(
-            f"{_percent(totals['estimated_hours'] / totals['held_hours'])} of the held hours are estimated: the end of "
+            f"{_percent_text(totals['estimated_hours'] / totals['held_hours'])} of the held hours are estimated: the end of "
             f"these pods was not observed. Run the playbook record_history more often."
         )
     if has_prices and totals["unpriced_hours"]:
-        share = _percent(totals["unpriced_hours"] / totals["held_hours"])
+        share = _percent_text(totals["unpriced_hours"] / totals["held_hours"])
         found.append(f"{share} of the held hours have no price. Add their types to O(prices).")
     return found
 
 
-def _percent(part: float) -> str:
+def _percent_text(part: float) -> str:
     return f"{math.ceil(part * 100)} %"
 
 

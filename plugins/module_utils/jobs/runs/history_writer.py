@@ -74,7 +74,7 @@ class HistoryWriter:
         keys: dict[str, KeyChanges] = defaultdict(dict)
         for plan in plans:
             keys[plan.namespace].update(self._stopped_keys(plan, now))
-        self._write(keys, is_last=False)
+        self._write_keys(keys, is_last=False)
 
     def after(
         self,
@@ -114,7 +114,7 @@ class HistoryWriter:
                 own.update(self._ended_keys(workload, end, now))
             if end and end.result == "Failed" and (lines := (logs or {}).get(job)):
                 own.update(log_keys(workload["metadata"]["uid"], lines))
-        self._write(keys, is_last=True)
+        self._write_keys(keys, is_last=True)
 
     def _untouched_plans(self, results: Sequence[ApplyResult]) -> list[Plan]:
         """The plans to end a run that were not begun, or refused by the server, or made otherwise meanwhile."""
@@ -192,7 +192,7 @@ class HistoryWriter:
                 raise
             return read_pods(self._task.client(), jobs)
 
-    def _write(self, keys: Mapping[str, KeyChanges], *, is_last: bool) -> None:
+    def _write_keys(self, keys: Mapping[str, KeyChanges], *, is_last: bool) -> None:
         for namespace in dict.fromkeys([*keys, *self._unwritten]):
             found = {**self._unwritten.pop(namespace, {}), **keys.get(namespace, {})}
             written = self._written[namespace]
@@ -208,9 +208,9 @@ class HistoryWriter:
                 if forbidden or isinstance(error, NotTheHistory):
                     self._inaccessible.add(namespace)
                 if is_last or namespace in self._inaccessible:
-                    self._warn(namespace, error, forbidden=forbidden)
+                    self._warn_of_error(namespace, error, forbidden=forbidden)
 
-    def _warn(self, namespace: str, error: KubeError, *, forbidden: bool) -> None:
+    def _warn_of_error(self, namespace: str, error: KubeError, *, forbidden: bool) -> None:
         if namespace in self._warned:
             return
         self._warned.add(namespace)

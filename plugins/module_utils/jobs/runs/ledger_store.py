@@ -63,7 +63,7 @@ class LedgerStore:
 
     def entry(self, namespace: str, name: str) -> Entry | None:
         """The last run of a training. An entry that cannot be read counts as none, with a warning."""
-        found = self._read(namespace).get(name)
+        found = self._read_ledger(namespace).get(name)
         if found is None and name in self._texts[namespace] and (namespace, name) not in self._warned:
             self._warned.add((namespace, name))
             self._task.warn(
@@ -74,7 +74,7 @@ class LedgerStore:
 
     def writer(self, namespace: str, name: str) -> Writer:
         """Who wrote the entry of a training."""
-        self._read(namespace)
+        self._read_ledger(namespace)
         return writer_of(self._ledgers[namespace], name)
 
     def copies(self, jobs: Iterable[JobId]) -> dict[JobId, RestartCopy]:
@@ -83,7 +83,7 @@ class LedgerStore:
         A copy counts as long as the ledger says that its Job is being replaced: others may create ControllerRevisions.
         """
         found: dict[JobId, RestartCopy] = {}
-        for job, copies in self._copies.find(jobs).items():
+        for job, copies in self._restart_copies.find(jobs).items():
             entry = self.entry(*job)
             uid = entry.uid if entry and entry.is_being_replaced else None
             copy = next((copy for copy in copies if copy.uid == uid), None)
@@ -99,24 +99,24 @@ class LedgerStore:
         """
         if not _replaces(plan):
             return
-        if _restarts(plan):
+        if _is_restart(plan):
             with self._lock:
-                copies = self._copies
+                copies = self._restart_copies
             copies.save(plan)
         with self._lock:
-            if _restarts(plan):
+            if _is_restart(plan):
                 self._may_have_copies.add((plan.namespace, plan.name))
             self._begun.add((plan.namespace, plan.name))
             if _run_of(plan) in self._announced:
                 return
-            entries = self._read(plan.namespace)
+            entries = self._read_ledger(plan.namespace)
             replaced = {each.name: each for each in plans if each.namespace == plan.namespace and _replaces(each)}
             known = {name: entries[name] for name in replaced if name in entries}
             # A restart without a record is announced as well: its copy only counts with the announcement.
             new = {
                 name: entry_of(each.steps[0].live, "")
                 for name, each in replaced.items()
-                if name not in entries and _restarts(each)
+                if name not in entries and _is_restart(each)
             }
             now = now_as_text()
             open_entries = {
@@ -124,7 +124,7 @@ class LedgerStore:
                 for name, entry in {**known, **new}.items()
             }
             try:
-                self._send(plan.namespace, {name: str(entry) for name, entry in open_entries.items()})
+                self._send_keys(plan.namespace, {name: str(entry) for name, entry in open_entries.items()})
             except KubeError as error:
                 if not isinstance(error, ApiError) or error.is_transient:
                     error.may_be_written = False  # The job has not been touched.
@@ -181,7 +181,7 @@ class LedgerStore:
         for namespace in dict.fromkeys([*seen, *sorted(namespace for namespace, _name in closed)]):
             entries, known_entries = seen.get(namespace, {}), self._read_or_warn(namespace)
             removed = {name: None for place, name in closed if place == namespace and name in known_entries}
-            self._write(namespace, {**ledger_changes(known_entries, entries), **removed})
+            self._write_or_warn(namespace, {**ledger_changes(known_entries, entries), **removed})
             known_entries.update(entries)
             for name in removed:
                 del known_entries[name]
@@ -208,10 +208,10 @@ class LedgerStore:
         for namespace, name in self._discard((place, name) for place, names in removed.items() for name in names):
             removed[namespace].pop(name)
         for namespace, keys in removed.items():
-            self._write(namespace, keys)
+            self._write_or_warn(namespace, keys)
 
     @cached_property
-    def _copies(self) -> RestartCopies:
+    def _restart_copies(self) -> RestartCopies:
         """Imported by tasks that restart something, or find an interrupted restart."""
         from ..restart_copies import RestartCopies
 
@@ -222,7 +222,7 @@ class LedgerStore:
         refused = (result.plan for result in results if result.error and not result.conflict)
         return {(plan.namespace, plan.name) for plan in refused if not plan.steps} - self._may_have_copies
 
-    def _read(self, namespace: str) -> dict[str, Entry]:
+    def _read_ledger(self, namespace: str) -> dict[str, Entry]:
         if namespace not in self._entries:
             try:
                 found = read_config_map(self._task.client(), namespace, LEDGER)
@@ -248,18 +248,18 @@ class LedgerStore:
     def _read_or_warn(self, namespace: str) -> dict[str, Entry]:
         """The same after jobs were applied, when nothing may fail any more."""
         try:
-            return self._read(namespace)
+            return self._read_ledger(namespace)
         except KubeError as error:
             self._warn_inaccessible(namespace, error)
             return self._entries.setdefault(namespace, {})
 
-    def _write(self, namespace: str, keys: Mapping[str, str | None]) -> None:
+    def _write_or_warn(self, namespace: str, keys: Mapping[str, str | None]) -> None:
         try:
-            self._send(namespace, keys)
+            self._send_keys(namespace, keys)
         except KubeError as error:
             self._warn_inaccessible(namespace, error)
 
-    def _send(self, namespace: str, keys: Mapping[str, str | None]) -> None:
+    def _send_keys(self, namespace: str, keys: Mapping[str, str | None]) -> None:
         """Write only the keys named, so that concurrent runs keep each other's entries.
 
         Where another run has written the same training since this one first read the ledger, the live Job tells which
@@ -316,7 +316,7 @@ class LedgerStore:
         Returns the jobs whose copies could not be deleted.
         """
         wanted = self._may_have_copies & set(jobs)
-        left = self._copies.discard(sorted(wanted)) if wanted else set()
+        left = self._restart_copies.discard(sorted(wanted)) if wanted else set()
         self._may_have_copies -= wanted - left
         return left
 
@@ -340,6 +340,6 @@ def _replaces(plan: Plan) -> bool:
     return plan.kind == "training" and bool(plan.steps) and plan.steps[0].replaces
 
 
-def _restarts(plan: Plan) -> bool:
+def _is_restart(plan: Plan) -> bool:
     """Whether that happens without a manifest."""
     return _replaces(plan) and plan.steps[0].action is Action.RESTART

@@ -114,9 +114,9 @@ class PastRun:
     def last_known(self) -> float:
         """When it ended; if its end was not observed, the last time at which it is known to have run."""
         if self.finished_at:
-            return _moment(self.finished_at) or 0.0
+            return _unix_time(self.finished_at) or 0.0
         ends = (hold.end or hold.start or hold.created for hold in self.holds.values())
-        return max(self.seen, _moment(self.submitted_at or "") or 0.0, *ends)
+        return max(self.seen, _unix_time(self.submitted_at or "") or 0.0, *ends)
 
     def known_holds(self, visited: float) -> list[Hold]:
         """What its pods have held; those whose end was not observed, until the pods of the namespace or of the run were
@@ -149,36 +149,36 @@ def job_keys(workload: Object, *, digest: str = "", manifest: Any = None) -> Key
         "digest": digest or None,
         "manifest": manifest,
     }
-    if len(_text(data)) > _LONGEST_MANIFEST:
+    if len(_compact_json(data)) > _LONGEST_MANIFEST:
         data |= {"manifest": None, "manifest_note": f"longer than {_LONGEST_MANIFEST // 1024} KiB, so it is not kept"}
-    return {f"{metadata['uid']}.job": _text(data)}
+    return {f"{metadata['uid']}.job": _compact_json(data)}
 
 
 def live_keys(workload: Object, moment: datetime) -> Keys:
     """What a live workload says of its run, when its pods are read, for a run that an earlier version has submitted."""
     (text,) = job_keys(workload).values()
     data = {**json.loads(text), "seen": int(moment.timestamp())}
-    return {f"{workload['metadata']['uid']}.was": _text(data)}
+    return {f"{workload['metadata']['uid']}.was": _compact_json(data)}
 
 
 def end_keys(uid: str, end: RunResult, *, started_at: str | None = None, exit_code: int | None = None) -> Keys:
     """How a run ended."""
     data = {"result": end.result, "finished_at": end.finished_at, "started_at": started_at, "exit_code": exit_code}
-    return {f"{uid}.end": _text(data)}
+    return {f"{uid}.end": _compact_json(data)}
 
 
 def gone_keys(uid: str, end: RunResult, moment: datetime) -> Keys:
     """How a run ended that was found to be gone: ``moment`` is when, since its end may not have been observed."""
     data = {"result": end.result, "finished_at": end.finished_at, "seen": int(moment.timestamp())}
-    return {f"{uid}.end": _text(data)}
+    return {f"{uid}.end": _compact_json(data)}
 
 
 def log_keys(uid: str, lines: Sequence[str]) -> Keys:
     """The last lines of a failure, from which secrets are masked."""
     kept = list(lines)
-    while kept and len(_text({"lines": kept})) > _LONGEST["log"]:
+    while kept and len(_compact_json({"lines": kept})) > _LONGEST["log"]:
         kept = kept[1:]
-    return {f"{uid}.log": _text({"lines": kept})} if kept else {}
+    return {f"{uid}.log": _compact_json({"lines": kept})} if kept else {}
 
 
 def pod_keys(uid: str, hold: Hold) -> Keys:
@@ -195,7 +195,7 @@ def pod_keys(uid: str, hold: Hold) -> Keys:
         "preempted": hold.preempted or None,
         "exact": None if hold.exact else False,
     }
-    return {f"{uid}.pod.{hold.uid}": _text(data)}
+    return {f"{uid}.pod.{hold.uid}": _compact_json(data)}
 
 
 def visited_keys(moment: datetime) -> Keys:
@@ -220,7 +220,7 @@ def exit_code_of(pods: Iterable[Object]) -> int | None:
             ended = (container.get("state") or {}).get("terminated") or {}
             if isinstance(ended.get("exitCode"), int):
                 codes.append((str(ended.get("finishedAt") or ""), ended["exitCode"]))
-    failed = [code for _moment, code in sorted(codes) if code]
+    failed = [code for _unix_time, code in sorted(codes) if code]
     return failed[-1] if failed else (0 if codes else None)
 
 
@@ -261,7 +261,7 @@ def oldest_half(data: Mapping[str, str]) -> Keys:
 
 
 def _submitted(keys: Mapping[str, str], uid: str) -> str:
-    return str(_read(keys.get(f"{uid}.job", ""), "job").get("submitted_at") or "")
+    return str(_read_part(keys.get(f"{uid}.job", ""), "job").get("submitted_at") or "")
 
 
 # -- read
@@ -270,7 +270,7 @@ def _submitted(keys: Mapping[str, str], uid: str) -> str:
 def read_limits(config_map: Object | None) -> HistoryLimits:
     """The limits that an administrator has set for a namespace, else the default ones."""
     text = ((config_map or {}).get("metadata", {}).get("annotations") or {}).get(HISTORY_LIMITS, "")
-    found = {name: value for name, value in _read(text, "end").items() if name in HistoryLimits._fields}
+    found = {name: value for name, value in _read_part(text, "end").items() if name in HistoryLimits._fields}
     if all(type_is_number(value) and 0 < value <= MOST_KEPT for value in found.values()):
         return HistoryLimits(**found)
     return HistoryLimits()
@@ -289,8 +289,8 @@ def slim_history(config_map: Object, *, texts: bool = True) -> dict[str, Any]:
             data[key] = text[:100]
         elif found := _KEY.fullmatch(key):
             part = found["part"]
-            if part == "job" and not texts and (run := _read(text, part)):
-                text = _text({**run, "manifest": None})
+            if part == "job" and not texts and (run := _read_part(text, part)):
+                text = _compact_json({**run, "manifest": None})
             if part != "log" or texts:
                 data[key] = text if len(text) <= _LONGEST[part] else ""
     return {
@@ -320,7 +320,7 @@ def read_history(
             found = _KEY.fullmatch(key)
             if found is None:
                 continue
-            data = _read(text, found["part"])
+            data = _read_part(text, found["part"])
             hold = _hold(found["pod"] or "", data) if data and found["part"] == "pod" else None
             lines = data.get("lines")
             if not data or (found["part"] == "pod" and hold is None) or not isinstance(lines, (list, type(None))):
@@ -332,14 +332,14 @@ def read_history(
             elif found["part"] == "log":
                 run.log = [line for line in lines or () if isinstance(line, str)]
             else:
-                _fill(run, data, only_missing=found["part"] == "was")
+                _fill_run(run, data, only_missing=found["part"] == "was")
     return {uid: run for uid, run in runs.items() if run.name}
 
 
 def last_visit(config_maps: Iterable[Object]) -> float | None:
     """Until when all pods of the namespace were seen."""
     found = [(each.get("data") or {}).get(VISITED) for each in config_maps]
-    moments = [moment for text in found if text and (moment := _moment(text)) is not None]
+    moments = [moment for text in found if text and (moment := _unix_time(text)) is not None]
     return max(moments, default=None)
 
 
@@ -364,12 +364,12 @@ _TEXTS = (
 )
 
 
-def _fill(run: PastRun, data: Mapping[str, Any], *, only_missing: bool) -> None:
+def _fill_run(run: PastRun, data: Mapping[str, Any], *, only_missing: bool) -> None:
     for name in _TEXTS:
         value = data.get(name)
         if only_missing and getattr(run, name):
             continue
-        if isinstance(value, str) and not (name in _TIMES and _moment(value) is None):
+        if isinstance(value, str) and not (name in _TIMES and _unix_time(value) is None):
             setattr(run, name, value)
     if "seen" in data:
         run.seen = max(run.seen, float(data["seen"]))
@@ -411,19 +411,19 @@ def _better(one: Hold | None, other: Hold) -> Hold:
     return max(one, other, key=lambda hold: (hold.end is not None, hold.exact, hold.start is not None, hold.end or 0))
 
 
-def _moment(text: str) -> float | None:
+def _unix_time(text: str) -> float | None:
     try:
         return read_time(text).timestamp()
     except (OverflowError, ValueError):
         return None
 
 
-def _text(data: Mapping[str, Any]) -> str:
+def _compact_json(data: Mapping[str, Any]) -> str:
     kept = {name: value for name, value in data.items() if value is not None}
     return json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
 
 
-def _read(text: str, part: str) -> dict[str, Any]:
+def _read_part(text: str, part: str) -> dict[str, Any]:
     found = read_object(text, _LONGEST[part])
     return found if _is_plausible(found) else {}
 

@@ -40,7 +40,7 @@ class RunRecord:
         stopping = [plan for plan in plans if _stops_pods(plan)]
         if stopping and not self._task.check_mode:
             self._is_announced = True  # What then is not done has to be corrected.
-            self._write(lambda history: history.before(stopping))
+            self._write_history(lambda history: history.before(stopping))
 
     def after(self, results: Sequence[ApplyResult], *, removed: bool, logs: Logs | None = None) -> None:
         """Record what was applied. ``removed``: the jobs were deleted, and may run again. ``logs`` are the last lines
@@ -51,7 +51,7 @@ class RunRecord:
                 return
             begun, ended = self.ledger.new_runs, self.ledger.new_ends
             if begun or ended or self._is_announced or any(result.plan.changed for result in results):
-                self._write(lambda history: history.after(results, begun, ended, logs))
+                self._write_history(lambda history: history.after(results, begun, ended, logs))
 
         if removed:
             write_history()
@@ -59,7 +59,7 @@ class RunRecord:
         else:
             self.ledger.record(results, write_history)
 
-    def _write(self, write: Callable[[HistoryWriter], None]) -> None:
+    def _write_history(self, write: Callable[[HistoryWriter], None]) -> None:
         without_failing(
             self._task, "the history of the jobs is not up to date", lambda: write(self._history), otherwise=None
         )

@@ -45,7 +45,7 @@ class NotTheHistory(KubeError):
 def write_history(client: Client, namespace: str, keys: Mapping[str, str | None]) -> None:
     """Add to the history of a namespace; None removes a key of the newest ConfigMap. Raises KubeError."""
     for part in written_in_parts(keys):
-        written = _write(client, namespace, part)
+        written = _write_part(client, namespace, part)
         if size_of(written.get("data") or {}) > ROLL_AT:
             _roll(client, namespace, _head(client, namespace))
 
@@ -94,7 +94,7 @@ def outdated_keys(
     return {key: None for key in keys if key.partition(".")[0] in old}
 
 
-def _write(client: Client, namespace: str, keys: Mapping[str, str | None]) -> dict[str, Any]:
+def _write_part(client: Client, namespace: str, keys: Mapping[str, str | None]) -> dict[str, Any]:
     had_room = False
     for attempt in range(_ATTEMPTS):
         try:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.follow import job_log
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs import log_history
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.log_history import _moment
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.logs.log_history import _whole_second
 
 from ..cluster.live_objects import with_container
 from ..insight.follow.test_job_log import ASKED, a_list, pod, task
@@ -18,7 +18,7 @@ from ..kube.conversation import Exchange, conversation
 
 STARTED = "2026-01-31T08:00:00Z"
 AT_START, LATER = "2026-01-31T08:00:01.123456789Z", "2026-01-31T09:30:00.123456789+00:00"
-BEFORE, AFTER = (_moment(f"2026-01-31T{hour}:00:00Z").timestamp() for hour in ("07", "09"))
+BEFORE, AFTER = (_whole_second(f"2026-01-31T{hour}:00:00Z").timestamp() for hour in ("07", "09"))
 
 
 @pytest.fixture(autouse=True)
