@@ -214,6 +214,7 @@ def _set_by_us(obj: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _last_writer(obj: Mapping[str, Any]) -> tuple[str, str]:
     """The field manager that last changed more than the status, and when (RFC 3339)."""
+    # Controllers write the status all the time, as a subresource. That is no change of what was declared.
     entries = [entry for entry in obj["metadata"].get("managedFields") or () if not entry.get("subresource")]
     last: dict[str, Any] = max(entries, key=lambda entry: entry.get("time") or "", default={})
     return str(last.get("manager") or ""), str(last.get("time") or "")

@@ -128,6 +128,7 @@ def _workload_step(
 def step_for(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> Step:
     """The step for one object; a live object of another kind is recreated."""
     desired, live = dict(desired), dict(live or {})
+    # A deletion cannot be undone: what is applied to a terminating object goes with it.
     if not live or (is_terminating(live) and live["kind"] == desired["kind"]):
         return Step(Action.CREATE, desired, live)
     if live["kind"] != desired["kind"]:
@@ -138,6 +139,8 @@ def step_for(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> Step
 
 def with_owner(obj: Mapping[str, Any], workload: Mapping[str, Any], uid: str) -> dict[str, Any]:
     """The object with an owner reference to the job's workload."""
+    # Without blockOwnerDeletion, for which the account would have to be allowed to update finalizers of the owner
+    # (admission plugin OwnerReferencesPermissionEnforcement), and without controller: a Service has none.
     reference = {
         "apiVersion": workload["apiVersion"],
         "kind": workload["kind"],

@@ -29,7 +29,7 @@ from .transport import APPLY_PATCH, JSON, Transport
 if TYPE_CHECKING:
     from .watch import Watch
 
-PAGE_SIZE = 500
+PAGE_SIZE = 500  # as kubectl and client-go ask for (tools/pager)
 
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -164,15 +164,6 @@ class Client:
             raise problem
         return obj
 
-    def leave_out(self, obj: Mapping[str, Any], key: str) -> None:
-        """Keep in mind that an entry of a ConfigMap's data is malformed; the task warns of it by name."""
-        metadata = obj["metadata"]
-        known = obj["kind"], metadata.get("namespace"), metadata["name"]
-        earlier = self.malformed_objects.get(known)
-        number = earlier.malformed + 1 if earlier else 1
-        entries = f"entry {key} is malformed" if number == 1 else f"{number} entries are malformed, {key} the last"
-        self.malformed_objects[known] = MalformedObject(*known, f"{entries}. The other entries were read", number)
-
     def watch(
         self,
         resource: Resource,
@@ -189,7 +180,7 @@ class Client:
         query = {
             "watch": "true",
             "resourceVersion": version,
-            "allowWatchBookmarks": "true",
+            "allowWatchBookmarks": "true",  # They say how far a quiet watch has come, so that it can be resumed there.
             "timeoutSeconds": str(math.ceil(seconds)),
             "labelSelector": labels,
             "fieldSelector": fields,
@@ -251,6 +242,7 @@ class Client:
         again after a lost response: the caller reads the object again and decides. A ``metadata`` without
         resourceVersion patches any version. With ``metadata_only`` the response has only ``metadata``.
         """
+        # In a patch it is a precondition (Kubernetes documentation, API Concepts, "Resource versions").
         version = {"resourceVersion": metadata["resourceVersion"]} if "resourceVersion" in metadata else {}
         body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
         path = resource.path(metadata.get("namespace"), metadata["name"])

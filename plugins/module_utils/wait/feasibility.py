@@ -125,6 +125,7 @@ class Feasibility:
             return fresh
 
         def still_holds() -> bool:
+            # The refusal quotes the use at that time. Pods may have ended since.
             # A list, because permission to list quotas does not include permission to get one.
             found = self._client.list_objects(RESOURCE_QUOTA, namespace, fields=f"metadata.name={refusal.quota}")
             return refusal.still_holds(next(iter(found), None))
@@ -133,6 +134,7 @@ class Feasibility:
 
     def _nodes_for(self, pods: Sequence[Object]) -> Sequence[Node] | None:
         """All nodes, if the scheduler has found none for a pod."""
+        # Its message counts nodes by reason and names none (pkg/scheduler/framework/types.go, FitError).
         waiting = {pod["metadata"]["uid"] for pod in pods if refused_condition(pod)}
         now = self._clock()
         if waiting - self._checked or (waiting and now - self._nodes_read_at > _NODES_MAX_AGE):

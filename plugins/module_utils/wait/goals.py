@@ -48,7 +48,9 @@ def unfinished_pods(pods: Sequence[Object]) -> list[Object]:
 SCHEDULED = Goal("scheduled", _is_scheduled)
 READY = Goal("ready", lambda workload, pods: workload is not None and is_ready(workload))
 COMPLETE = Goal("complete", lambda workload, pods: workload is not None and is_complete(workload))
+# A pod that terminates keeps its devices until its containers have ended, so no pod may be left.
 PAUSED = Goal("paused", _is_paused, needs_pods=True, requires_running=False)
+# Deleted in the background, a workload goes before its pods.
 DELETED = Goal("deleted", lambda workload, pods: workload is None and not pods, needs_pods=True, requires_running=False)
 
 

@@ -91,6 +91,7 @@ def _read_log_ends(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> 
     ]
     ended.sort(key=lambda each: each[1].fatal is None)
     for job, status, (pod, container) in ended[:_LOG_REQUESTS]:
+        # The kubelet keeps the log of one run before the current one (PodLogOptions, previous).
         is_running = is_container_running(status.pods, pod, container)
         lines = end_of_log(task, status.workload or {}, job[0], pod, container, previous=is_running)
         if lines:

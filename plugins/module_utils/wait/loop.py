@@ -86,6 +86,7 @@ class Wait:
         """Update the statuses until the wait is over. Raises KubeError if the cluster cannot be read."""
         deadline = time.monotonic() + self.timeout
         feasibility = Feasibility(self.client, new_nodes=self.new_nodes)
+        # Most often nothing has changed: that costs one list for each kind and namespace.
         cache.add(_workload_queries(jobs))
         if self.goal.needs_pods:
             cache.add(_queries_by_namespace(POD, jobs))
@@ -176,6 +177,7 @@ def _queries_by_namespace(resource: Resource, jobs: Iterable[WaitTarget]) -> Ite
 
 def _warnings(jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:
     for namespace in dict.fromkeys(job.id[0] for job in jobs):
+        # The server selects events by type (pkg/registry/core/event, ToSelectableFields), but by no label of a job.
         yield WatchQuery(EVENT, namespace, fields="type=Warning", optional=True)
 
 
@@ -193,7 +195,7 @@ def _by_subject(events: Iterable[Object]) -> dict[tuple[str, str, str], list[Obj
     for event in by_time(events):
         involved = event.get("involvedObject") or {}
         kind, name = str(involved.get("kind")), str(involved.get("name", ""))
-        if kind == "ReplicaSet":
+        if kind == "ReplicaSet":  # It creates the pods, so it reports those that were refused (FailedCreate).
             kind, name = "Deployment", name.rpartition("-")[0]  # without the pod-template-hash
         found[event["metadata"].get("namespace", ""), kind, name].append(event)
     return found

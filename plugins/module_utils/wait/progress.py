@@ -155,6 +155,7 @@ def _pods_left(job_status: JobStatus) -> str:
     left = _remaining(job_status)
     owners = [obj["kind"] for obj in left if obj["kind"] != "Pod"]
     pods = [number_of(len(left) - len(owners), "pod")] if len(left) > len(owners) or not owners else []
+    # Of a pod, it is the end of its grace period, not the time of the request (meta/v1/types.go, DeletionTimestamp).
     ends = [obj["metadata"]["deletionTimestamp"] for obj in left if obj["kind"] == "Pod" and is_terminating(obj)]
     until = f", until {max(ends)} at the latest" if ends else ""
     return f"{' and '.join([*owners, *pods])} left{until}"
@@ -193,6 +194,7 @@ def _pods_of_training(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]])
 
 def _missing_ranks(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
     """Which nodes of a training that runs partially are missing."""
+    # Other Jobs give their pods no index, and replace any of them.
     if job["spec"].get("completionMode") != "Indexed" or status_of(job) != "Partially Running":
         return ""
     there = {rank_of(pod) for pod in pods if is_pod_ready(pod) or has_succeeded(pod)}

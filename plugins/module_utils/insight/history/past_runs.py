@@ -20,6 +20,7 @@ from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
 from ...kube.errors import ApiError
 from ...kube.resources import CONFIG_MAP, POD
+from ...kube.shapes import MalformedObject
 from ...labels import HISTORY, LEDGER, MANAGED, is_managed, job_name_of
 from ...namespaces import NamespacesNeeded
 from ..fitting_lists import list_fitting, namespaces_left_out
@@ -116,11 +117,21 @@ def read_histories(client: Client, namespaces: Sequence[str] | None, *, texts: b
 
 def read_recorded_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRuns:
     """The histories and the ledgers alone: enough for what is gone. Raises KubeError."""
-    known = KnownRuns(read_histories(client, namespaces), on_malformed=client.leave_out)
+    known = KnownRuns(read_histories(client, namespaces), on_malformed=partial(note_malformed_entry, client))
     by_name = f"metadata.name={LEDGER}"
     for place in namespaces if namespaces is not None else (None,):
         known.ledgers.update(filter(None, client.list_slim(CONFIG_MAP, _slim_ledger, place, fields=by_name)))
     return known
+
+
+def note_malformed_entry(client: Client, config_map: Object, key: str) -> None:
+    """Let the task warn, by name, of an entry that is left out."""
+    metadata = config_map["metadata"]
+    known = config_map["kind"], metadata.get("namespace"), metadata["name"]
+    earlier = client.malformed_objects.get(known)
+    number = earlier.malformed + 1 if earlier else 1
+    entries = f"entry {key} is malformed" if number == 1 else f"{number} entries are malformed, {key} the last"
+    client.malformed_objects[known] = MalformedObject(*known, f"{entries}. The other entries were read", number)
 
 
 def _slim_ledger(ledger: Object) -> tuple[str, dict[str, Entry]] | None:

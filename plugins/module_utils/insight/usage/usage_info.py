@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any, NamedTuple
 
 from ...accelerators.catalog import DEVICES, catalog
@@ -29,7 +30,7 @@ from ...namespaces import NamespaceOptions, NamespacesNeeded, listed_namespaces,
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from ...wording import worded
-from ..history.past_runs import read_histories, user_of
+from ..history.past_runs import note_malformed_entry, read_histories, user_of
 from ..history.run_times import usage_range
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
@@ -187,7 +188,7 @@ def read_cluster(task: UsageTask, since: datetime) -> Seen:
         )
     else:
         for namespace, config_maps in past.items():
-            seen.runs += read_history(config_maps, client.leave_out).values()
+            seen.runs += read_history(config_maps, partial(note_malformed_entry, client)).values()
             seen.visits[namespace] = last_visit(config_maps) or 0.0
     if isinstance(there, ApiError):
         seen.notes.append(f"Types of GPUs and unallocated hours are not known: {as_sentence(there)}")

@@ -66,6 +66,7 @@ def _deployment(
     )
     spec = {
         "replicas": replicas,
+        # Immutable (pkg/apis/apps/validation), so it has nothing that another manifest of the job could change.
         "selector": {"matchLabels": labels.pod_selector(manifest.job.name)},
         "strategy": {"type": "RollingUpdate", "rollingUpdate": _rolling_update(equipment)},
         "progressDeadlineSeconds": startup_seconds(served) + _PULL_SECONDS,
@@ -105,7 +106,7 @@ def _autoscaler(manifest: Inference, scaling: Autoscaling, namespace: str, equip
 
 
 def _metric(scaling: Autoscaling, equipment: Equipment) -> Object:
-    if scaling.metric == "cpu":
+    if scaling.metric == "cpu":  # in percent of what the pods request
         target: Object = {"type": "Utilization", "averageUtilization": int(scaling.target)}
         return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
     name, value = scaling.metric, scaling.target

@@ -35,6 +35,7 @@ def build_notebook(manifest: Notebook, namespace: str, equipment: Equipment) -> 
         "kind": "StatefulSet",
         "metadata": metadata.workload_metadata(manifest, namespace, pods_together=1),
         "spec": {
+            # Immutable, like the selector (pkg/apis/apps/validation, ValidateStatefulSetUpdate).
             "serviceName": labels.service_name(manifest.job.name),
             "replicas": 1,
             "selector": {"matchLabels": labels.pod_selector(manifest.job.name)},

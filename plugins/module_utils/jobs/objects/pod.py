@@ -79,6 +79,7 @@ def probes(service: Service) -> Object:
     if service.health_check is None:
         return {}
     check = {"httpGet": {"path": service.health_check, "port": service.port}}
+    # The default timeout of one second (core/v1/defaults.go, SetDefaults_Probe) is too short for a server under load.
     return {
         "startupProbe": {
             **check,

@@ -95,6 +95,7 @@ def _failure_handling(nodes: int) -> Object:
     """
     return {
         "backoffLimit": _RETRIES_PER_NODE * nodes,
+        # The Job goes with its pods and all that it owns. The ledger remembers that it has run.
         "ttlSecondsAfterFinished": _KEEP_FINISHED_SECONDS,
         "podReplacementPolicy": "Failed",
         "podFailurePolicy": {
