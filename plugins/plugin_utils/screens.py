@@ -247,7 +247,7 @@ NOT_KNOWN = {
 
 
 def with_unknown(row: Row) -> Row:
-    """The row of a node or pool whose usage may not be read."""
+    """The row of a node or pool whose usage the account has no permission to read."""
     unknown = {key: _UNKNOWN for key in ("gpu_used", "gpu_free") if row[key] is None}
     return {**row, **unknown}
 

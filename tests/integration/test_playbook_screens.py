@@ -36,7 +36,7 @@ VOLATILE = (
     (r"\b10(?:\.\d+){3}\b", lambda found: re.sub(r"\d", "0", found[0])),
     (r"(?<=:)3[0-2]\d{3}\b", "30000"),
     (r"\(\S+ on \S+\)$", "(me on here)"),  # who submitted a job
-    (r"\d{4}-\d\d-\d\d \d\d:\d\d(?! UTC: nobody)", "2026-01-01 00:00"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d(?! UTC: no GPU)", "2026-01-01 00:00"),
     (r"(?<=  )\d+\.\d(?=  )", lambda found: re.sub(r"\d", "0", found[0])),  # hours
     (r"^\d+(?= % of the held hours)", "00"),
 )

@@ -114,7 +114,7 @@ class Authenticator:
             "nbf": now,
             "sub": service_account(account["namespace"], account["name"]).name,
         }
-        # Nobody can check the signature: a token is known by its text.
+        # No client checks the signature: a token is known by its text.
         parts = [json.dumps({"alg": "RS256", "kid": "kubesim"}).encode(), json.dumps(claims).encode()]
         token = ".".join(_base64url(part) for part in (*parts, secrets.token_bytes(256)))
         self._issued[token] = IssuedToken(account, now + seconds)

@@ -106,7 +106,7 @@ def no_such_path() -> ApiError:
 
 
 def rejected() -> ApiError:
-    """errors.NewGenericServerResponse(422): a JSON patch that cannot be carried out."""
+    """errors.NewGenericServerResponse(422): a JSON patch that cannot be applied."""
     return ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 

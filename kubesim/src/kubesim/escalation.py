@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Nobody grants what they do not hold: the check on writes of roles and bindings.
+"""No user grants what they do not hold: the check on writes of roles and bindings.
 
 Source: pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/policybased/storage.go,
 pkg/registry/rbac/escalation_check.go, pkg/registry/rbac/validation/{rule,policy_compact}.go,

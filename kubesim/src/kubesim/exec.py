@@ -2,7 +2,7 @@
 """The subresource exec of pods over a WebSocket: commands run as processes of this machine, if a cluster allows it.
 
 Each container has a directory of its own, which is its root: words of a command that are absolute paths are taken below
-it. That is no sandbox: whoever may exec acts as the user who runs the cluster (README.md, Commands in containers).
+it. That is no sandbox: accounts that may exec act as the user who runs the cluster (README, Commands in containers).
 Source: apiserver pkg/util/proxy/streamtranslator.go and websocket.go, apimachinery pkg/util/remotecommand.
 """
 

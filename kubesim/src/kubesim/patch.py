@@ -19,7 +19,7 @@ Object = dict[str, Any]
 
 
 def patched(current: Object, kind: str, body: bytes, validation: str) -> tuple[Object, list[str]]:
-    """The current object with the patch in a body carried out, decoded; and what strict decoding objects to."""
+    """The current object with the patch in a body applied, decoded; and what strict decoding objects to."""
     try:
         patch = media.load(body, media.JSON)
     except ValueError as error:
@@ -51,7 +51,7 @@ def _undecodable(kind: str) -> str:
 
 
 def json_patch(document: Any, operations: Any) -> Any:
-    """Carry out a JSON patch on a copy; ApiError 400 when it is no patch, 422 when it cannot be carried out."""
+    """Apply a JSON patch to a copy; ApiError 400 when it is no patch, 422 when it cannot be applied."""
     if not isinstance(operations, list) or not all(isinstance(op, dict) for op in operations):
         what = "object" if isinstance(operations, dict) else type(operations).__name__
         raise errors.bad_request(

@@ -259,7 +259,7 @@ class Struct(Type):
         return out
 
     def empty(self) -> Any:
-        """What Go writes for a struct nobody set: its fields that are always written; None where it is a pointer."""
+        """What Go writes for an unset struct: its fields that are always written; None where it is a pointer."""
         return self.read({}, "", None)
 
     def is_empty(self, value: Any) -> bool:

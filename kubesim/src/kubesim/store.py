@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What etcd is to the API server: objects, one counter of versions, and the recent past.
 
-Objects are shared, never copied: whoever got one from here must not change it.
+Objects are shared, never copied: callers must not change what they get from here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HISTORY = 100_000
 
 
 class Stored:
-    """One version of an object, and its JSON once somebody asked for it."""
+    """One version of an object, and its JSON once it was asked for."""
 
     __slots__ = ("_item", "key", "obj", "rv")
 

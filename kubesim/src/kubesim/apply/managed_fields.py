@@ -125,7 +125,7 @@ class Managers:
 
 
 def reset_fields(kind: str, subresource: str, has_status: bool) -> FieldSet:
-    """What a write cannot set, and hence nobody owns by it."""
+    """What a write cannot set, and hence no manager owns by it."""
     if subresource == "status":
         return {_path(text) for text in ("spec", *_STATUS_RESETS.get(kind, ()))}
     return {_path("status")} if has_status else set()

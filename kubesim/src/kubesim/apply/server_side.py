@@ -156,7 +156,7 @@ def _settle(
 
 
 def _prune(merged: Object, managers: Managers, last: FieldSet, kind: Struct) -> Object:
-    """Remove what the applier owned and no longer sends, unless somebody else owns it."""
+    """Remove what the applier owned and no longer sends, unless another manager owns it."""
     if not last:
         return merged
     named = fieldset.with_named_parents
@@ -168,7 +168,7 @@ def _prune(merged: Object, managers: Managers, last: FieldSet, kind: Struct) -> 
     everything = named(fieldset.of_value(merged, kind), kind)
     kept = named(fieldset.of_value(pruned, kind), kind) | named(owned, kind)
     pruned = remove(merged, everything - kept, kind) or {}
-    # what nobody owned but went with its parent comes back (addBackDanglingItems)
+    # what no manager owned but went with its parent comes back (addBackDanglingItems)
     left = named(fieldset.of_value(pruned, kind), kind)
     result: Object = remove(merged, (everything - left) & dropped, kind) or {}
     return result

@@ -67,7 +67,7 @@ class View:
         return bool(seen and counts == [wanted] * 3)
 
     def seconds_to_deadline(self, status: Object) -> float | None:
-        """How long the rollout may still take without progress; None when nobody is waiting for any."""
+        """How long the rollout may still take without progress; None when none is awaited."""
         current, limit = find_condition(self.deployment, "Progressing"), deadline(self.deployment["spec"])
         if current is None or limit is None or self.complete(status):
             return None

@@ -21,7 +21,7 @@ class Behavior:
     """What happens to a pod. Times are seconds; those of containers count from the start of the container."""
 
     start_seconds: float | None = None  #: until it starts, after it got its node
-    by_hand: bool = False  #: somebody else reports what becomes of its containers
+    by_hand: bool = False  #: the test reports what becomes of its containers
     stuck: bool = False  #: never starts: stays Pending, ContainerCreating
     sandbox_error: str = ""  #: its sandbox or network cannot be created, with this message in an event
     start_error: str = ""  #: the runtime cannot start its containers, with this message (StartError, exit code 128)

@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.05  # between two looks at a log that is followed
 def written_at_start(
     pod: Object, container: Object, env: dict[str, str], behavior: Behavior, printed: list[str] | None, start: datetime
 ) -> list[Line]:
-    """What a container logs when it starts: what it is told to, what its program prints, or environment and steps."""
+    """What a container logs when it starts: the text set for it, what its program prints, or environment and steps."""
     if behavior.log:
         texts = behavior.log.removesuffix("\n").split("\n")
     elif behavior.log_lines is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Makes the claims that pods want from templates, and takes back what pods no longer hold.
+"""Makes the claims that pods want from templates, and releases what pods no longer hold.
 
 Source: pkg/controller/resourceclaim/controller.go, staging dynamic-resource-allocation/resourceclaim.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Claims are bound if a storage class of this simulator provides for them, and are kept as long as a pod uses them.
 
-There are no PersistentVolumes: a bound claim names one that nobody can read, and every container has its own files.
+There are no PersistentVolumes: a bound claim names one that does not exist, and every container has its own files.
 Source: pkg/controller/volume/persistentvolume (syncUnboundClaim, assignDefaultStorageClass),
 pkg/controller/volume/pvcprotection.
 """

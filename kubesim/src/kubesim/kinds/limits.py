@@ -141,7 +141,7 @@ def _limit_names(item: Object, key: str, path: str, name_rule: Any) -> Iterator[
 
 
 def _consistent(name: str, amounts: dict[str, Quantity | None], path: str) -> Iterator[FieldError]:
-    """min <= defaultRequest <= default <= max; the odd values shown are those that Kubernetes shows."""
+    """min <= defaultRequest <= default <= max; the unexpected values shown are those that Kubernetes shows."""
     low, high, ratio = amounts["min"], amounts["max"], amounts["maxLimitRequestRatio"]
     limit, request = amounts["default"], amounts["defaultRequest"]
     for smaller, larger, key, shown, text in (

@@ -2,7 +2,7 @@
 """The exporters of a cluster: how Prometheus finds them, and what they answer.
 
 Options of an exporter are parameters of its URL: one cluster looks as several worlds do. Nothing is measured before
-somebody asks; then it is from the history of the pods.
+they are scraped; then it is from the history of the pods.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Exporters:
         return render(kind.samples(readings, options), kind.described(options), now)
 
     def _answers(self, node: str) -> bool:
-        """Nobody answers on a node whose kubelet has gone."""
+        """No exporter answers on a node whose kubelet has gone."""
         obj = self.registry.get("Node", "", node)
         ready = find_condition(obj, "Ready") if obj is not None else None
         return ready is None or ready["status"] != "Unknown"

@@ -102,7 +102,7 @@ def read_curve(value: Any, repeat: float = 0.0) -> Curve:
 
 @dataclass(frozen=True)
 class Rule:
-    """Which pods, or which device whoever holds it, follow which curves.
+    """Which pods, or which device in whichever pod, follow which curves.
 
     The curves count from the start of the pod; with `since`, from then on only, and from then on at the earliest."""
 

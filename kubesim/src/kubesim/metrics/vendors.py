@@ -143,7 +143,7 @@ def mlu(readings: Iterable[DeviceReading], options: Options) -> Iterator[Sample]
 
 
 def hami(readings: Iterable[DeviceReading], options: Options) -> Iterator[Sample]:
-    """vGPUmonitor: a series for each container, so that those that share a device can be told apart."""
+    """vGPUmonitor: a series for each container, so that those that share a device can be distinguished."""
     for reading in _of(readings, NVIDIA):
         device = reading.device
         if not device.hami:

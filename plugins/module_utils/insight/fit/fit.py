@@ -146,12 +146,12 @@ class _Attempt:
     refusals: Counter[str] = field(default_factory=Counter)
     start: str = ""
     log: list[tuple[bool, PlacedPod]] = field(default_factory=list)
-    is_adrift: bool = False  # the first of several pods that must be near each other waits for what it preempts
+    is_unplaced: bool = False  # the first of several pods that must be near each other waits for what it preempts
 
     def kind(self, number: int) -> str:
         if len(self.nodes) < number:
             return STUCK
-        if self.is_adrift:
+        if self.is_unplaced:
             return UNKNOWN
         return AFTER_PREEMPTION if self.evicted else NOW
 
@@ -165,7 +165,7 @@ class _Attempt:
 
     @contextmanager
     def undone(self) -> Iterator[None]:
-        """Everything is put back for a while."""
+        """Everything is restored at the end of the block."""
         log = list(self.log)
         self.undo()
         try:
@@ -469,7 +469,7 @@ class _Trial:
             self._make_room(attempt, pod, starts, rules)
             # Rules between pods do not see those that are only nominated for another node (the scheduler's
             # RunFilterPluginsWithNominatedPods): until the first one is there, the others may be nominated elsewhere.
-            attempt.is_adrift = bool(pod.near) and number > 1
+            attempt.is_unplaced = bool(pod.near) and number > 1
         open_nodes = rules.near_enough(nodes)
         if is_spread and attempt.nodes:
             open_nodes.sort(key=lambda state: state.name == attempt.nodes[0])

@@ -20,7 +20,7 @@ CASES: dict[str, tuple[str, str | None, dict[str, Any], str, str]] = {
         None,
         SUBMIT | AWX,
         "O(takeover=true)",
-        'gpuctl_takeover=true ("Change a job of somebody else" in the survey)',
+        'gpuctl_takeover=true ("Change a job of another user" in the survey)',
     ),
     "an extra variable of AWX": ("gpuctl_job", None, SUBMIT | AWX, "O(upgrade=true)", "gpuctl_upgrade=true"),
     "a role": ("gpuctl_job", "jobs", {}, "O(takeover=true)", "jobs_takeover=true"),
