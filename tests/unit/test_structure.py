@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -108,6 +109,18 @@ def test_file_names_are_unique() -> None:
             places[file.name].append(str(file.relative_to(PLUGINS)))
     assert len(places) > 100
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_each_package_says_which_file_to_open() -> None:
+    """A newcomer reads these lines instead of the names of all files. They name files that exist."""
+    packages = sorted(MODULE_UTILS.rglob("__init__.py"))
+    assert len(packages) > 30
+    for package in packages:
+        text = ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))) or ""
+        named = re.findall(r"(?<![\w*])[a-z][\w/]*\.py\b", text)
+        assert named, package
+        for name in named:
+            assert (package.parent / name).exists() or (MODULE_UTILS / name).exists(), (package, name)
 
 
 def test_the_core_does_not_import_insight() -> None:
