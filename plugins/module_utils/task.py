@@ -228,12 +228,10 @@ def _unusable_options(params: Mapping[str, Any]) -> Iterator[str]:
         for item in value if isinstance(value, list) and name != "definition" else [value]:
             if isinstance(item, int) and abs(item) > _MAX_INTEGER:
                 yield f"O({name}): number too large. Use at most {_MAX_INTEGER}."
-            elif isinstance(item, str) and name != "definition" and (problem := _unusable_text(item)):
-                yield f"O({name}): {problem}. Remove it."
-
-
-def _unusable_text(text: str) -> str | None:
-    return "NUL character in the text" if "\0" in text else half_of_a_character(text)
+            elif isinstance(item, str) and name != "definition":
+                problem = "NUL character in the text" if "\0" in item else half_of_a_character(item)
+                if problem:
+                    yield f"O({name}): {problem}. Remove it."
 
 
 def _shown_error(text: str, task: Task[Any]) -> str:

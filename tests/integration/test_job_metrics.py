@@ -81,9 +81,7 @@ def test_a_training_has_curves(cluster: Cluster, server: Prometheus) -> None:
     assert found["missing"]["throughput"].startswith("the job serves none")
     assert "and throughput_query unless" in found["missing"]["throughput"]
     assert found["source"] == ("pod_labels" if server.world.allow_list else "pod_names")
-    assert any("distinguished by their" in text for text in found["warnings"]) is not bool(
-        server.world.allow_list
-    )
+    assert any("distinguished by their" in text for text in found["warnings"]) is not bool(server.world.allow_list)
 
 
 @pytest.mark.parametrize(("aggregate", "count", "label"), [("pod", 2, "pod"), ("gpu", 4, "UUID")])

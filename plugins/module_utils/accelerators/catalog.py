@@ -535,13 +535,11 @@ def _complete(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> dict[str,
 def _merge_blocks(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Blocks key by key; lists and values as a whole."""
     both = {
-        key: _merge_blocks(before[key], value) for key, value in after.items() if _are_blocks(before.get(key), value)
+        key: _merge_blocks(former, value)
+        for key, value in after.items()
+        if isinstance(former := before.get(key), Mapping) and isinstance(value, Mapping)
     }
     return {**before, **after, **both}
-
-
-def _are_blocks(before: object, after: object) -> bool:
-    return isinstance(before, Mapping) and isinstance(after, Mapping)
 
 
 class ProfileError(Exception):

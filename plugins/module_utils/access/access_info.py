@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..cluster.declared import Declared, read_declared
+from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, KubeError, as_sentence
-from ..kube.resources import RESOURCE_QUOTA
-from ..kube.reviews import may
+from ..kube.resources import RESOURCE_QUOTA, SELF_SUBJECT_ACCESS_REVIEW, SUBJECT_ACCESS_REVIEW
+from ..kube.reviews import review
 from ..labels import DEFAULT_POOL, SYSTEM_NAMESPACE
 from ..namespaces import NamespaceOptions, own_namespace, require_allowed
 from ..options import option
@@ -78,7 +79,7 @@ def _rights(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[di
         permission, place = question
         verb, resource, *elsewhere = permission.split()
         place = elsewhere[-1] if elsewhere else place
-        return may(client, verb, resource, place, options.user or "", groups)
+        return _may(client, verb, resource, place, options.user or "", groups)
 
     questions = list(dict.fromkeys((permission, place) for place, _right, needed in asked for permission in needed))
     try:
@@ -95,6 +96,22 @@ def _rights(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[di
         missing = [permission for permission in needed if not answers[permission, place]]
         rows.append({"namespace": place or None, "right": right, "allowed": not missing, "missing": missing})
     return rows
+
+
+def _may(client: Client, verb: str, resource: str, namespace: str, user: str, groups: Sequence[str]) -> bool:
+    """Whether the account, or a user with groups, has a verb on a resource, written as kubectl does.
+
+    The authorizers decide, whichever they are. To ask about others takes a permission of its own.
+    """
+    named, _slash, subresource = resource.partition("/")
+    plural, _dot, group = named.partition(".")
+    asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource, "namespace": namespace}
+    spec: dict[str, Any] = {"resourceAttributes": asked}
+    if user or groups:
+        answer = review(client, SUBJECT_ACCESS_REVIEW, {**spec, "user": user, "groups": list(groups)})
+    else:
+        answer = review(client, SELF_SUBJECT_ACCESS_REVIEW, spec)
+    return (answer.get("status") or {}).get("allowed") is True
 
 
 def _groups_of_user(options: AccessInfoOptions) -> list[str]:

@@ -50,11 +50,6 @@ class QuotaLack:
         return self.wanted + self.used - self.hard
 
     @property
-    def raised_by(self) -> str:
-        """By how much more it would be enough, with what uses it now."""
-        return self._amount_text(self.missing)
-
-    @property
     def raised_to(self) -> str:
         return self._amount_text(self.wanted + self.used)
 
@@ -62,7 +57,7 @@ class QuotaLack:
     def row(self) -> dict[str, Any]:
         amounts = {"requested": self.wanted, "used": self.used, "hard": self.hard}
         texts = {name: self._amount_text(amount) for name, amount in amounts.items()}
-        return {"quota": self.quota, "resource": self.resource, **texts, "short": self.raised_by}
+        return {"quota": self.quota, "resource": self.resource, **texts, "short": self._amount_text(self.missing)}
 
     def _amount_text(self, amount: Fraction) -> str:
         return _amount_text(self.resource, amount)

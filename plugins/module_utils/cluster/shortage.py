@@ -154,7 +154,8 @@ def _invalid_configuration(requests: Mapping[str, int], nodes: Sequence[Node], p
     """The configuration of the devices that it needs is invalid on every node."""
     for profile in {row.profile for row, amount in catalog().rows_in(requests) if amount}:
         if all(node.counted_as.get(profile) == BROKEN for node in nodes):
-            what, names = catalog().profiles[profile].noun, _enumerate(_products(nodes))
+            products = sorted({node.product for node in nodes if node.product})
+            what, names = catalog().profiles[profile].noun, _enumerate(products)
             text = f"the configuration of the {what} is invalid on every node of {place} ({names})"
             hint = "Correct it, for NVIDIA with the node label nvidia.com/mig.config"
             return Shortage(text, hint, needs_user=True, refused=True)
@@ -175,10 +176,6 @@ def _of_another_architecture(pod: Object, nodes: Sequence[Node], place: str) -> 
 
 _ARCH = "kubernetes.io/arch"
 _ARCHITECTURES = {"amd64": ("amd64", "x86_64"), "arm64": ("arm64", "aarch64")}
-
-
-def _products(nodes: Iterable[Node]) -> list[str]:
-    return sorted({node.product for node in nodes if node.product})
 
 
 def _larger_than_a_device(requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> Shortage | None:

@@ -52,6 +52,7 @@ def guarded_apply(
         except KubeError as error:
             problem = error
         is_conflict = _is_conflict(problem, creates=not live)
+        planned = changes(desired, live, FIELD_MANAGER) if live else ()
         now = _look_again(client, desired, problem, is_conflict, dry_run)
         if now and former and now["metadata"]["uid"] == former["metadata"]["uid"]:
             client.delete(resource_of(now), now["metadata"], propagation="Background", dry_run=dry_run)
@@ -62,7 +63,7 @@ def guarded_apply(
         elif not is_conflict:
             problem.may_be_written = False
             raise problem
-        elif live and now and _is_same_object(live, now) and _same_changes(desired, live, now):
+        elif live and now and _is_same_object(live, now) and planned == changes(desired, now, FIELD_MANAGER):
             based_on = now
         elif live or now:
             raise concurrent_change(desired, now)
@@ -200,10 +201,6 @@ def _look_again(
 
 def _is_same_object(live: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return bool(live["metadata"]["uid"] == now["metadata"]["uid"]) and is_terminating(live) == is_terminating(now)
-
-
-def _same_changes(desired: Mapping[str, Any], live: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    return changes(desired, live, FIELD_MANAGER) == changes(desired, now, FIELD_MANAGER)
 
 
 def _set_by_us(obj: Mapping[str, Any]) -> tuple[Any, ...]:

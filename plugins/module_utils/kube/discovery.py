@@ -35,11 +35,6 @@ def served_kinds(client: Client, api_version: str, field: str = "kind") -> froze
     return frozenset(str(one.get(field)) for one in found)
 
 
-def metric_values(client: Client, path: str, kind: str, labels: str) -> list[dict[str, Any]]:
-    """The values at the path of a custom or external metric, as the ``kind`` of list, that have these labels."""
-    return list(client.transport.request("GET", path, Expected(kind), {"labelSelector": labels})["items"] or ())
-
-
 def server_version(client: Client) -> tuple[str, str | None]:
     """The server's version, such as ``v1.36.2``, and its clock: the header Date of the answer."""
 

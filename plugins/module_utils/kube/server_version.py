@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from .client import Client
+from .discovery import server_version
 from .errors import ApiError
 from .features import NEWEST, Feature, Version, minor_version
 
@@ -17,7 +18,7 @@ def lacks(client: Client, feature: Feature) -> bool:
     """
     if _VERSION not in client.remembered:
         try:
-            client.remembered[_VERSION] = minor_version(client.server_version()[0]) or NEWEST
+            client.remembered[_VERSION] = minor_version(server_version(client)[0]) or NEWEST
         except ApiError:
             client.remembered[_VERSION] = NEWEST
     version: Version = client.remembered[_VERSION]

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 from ...accelerators.catalog import catalog
 from ...cluster.autoscaler import AskedMetric, asked_metrics
+from ...kube.answer import Expected
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
-from ...kube.discovery import metric_values, served_kinds
+from ...kube.discovery import served_kinds
 from ...kube.errors import ApiError, InvalidResponse, KubeError, as_sentence
 from ...kube.resources import API_SERVICE, Object
 from ...labels import APP, selector_text
@@ -176,9 +177,9 @@ def _has_value(client: Client, versions: Mapping[str, str], asked: tuple[Object,
         path = f"/apis/{version}/namespaces/{namespace}"
         if metric.type == "External":
             labels = selector_text(metric.selector)
-            return bool(metric_values(client, f"{path}/{metric.name}", "ExternalMetricValueList", labels))
+            return bool(_metric_values(client, f"{path}/{metric.name}", "ExternalMetricValueList", labels))
         return bool(
-            metric_values(client, f"{path}/pods/*/{metric.name}", "MetricValueList", selector_text({APP: name}))
+            _metric_values(client, f"{path}/pods/*/{metric.name}", "MetricValueList", selector_text({APP: name}))
         )
     except ApiError as error:
         if error.is_forbidden:
@@ -210,3 +211,8 @@ def _recorded_series(prometheus: Any, services: Iterable[Job]) -> Mapping[Job, s
         else NOTHING
         for namespace, name in services
     }
+
+
+def _metric_values(client: Client, path: str, kind: str, labels: str) -> list[dict[str, Any]]:
+    """The values at the path of a custom or external metric, as the ``kind`` of list, that have these labels."""
+    return list(client.transport.request("GET", path, Expected(kind), {"labelSelector": labels})["items"] or ())
