@@ -17,7 +17,7 @@ from ..kube.client import Client
 from ..kube.discovery import group_versions
 from ..kube.errors import if_allowed
 from ..labels import POOL
-from ..queues.backends import BACKENDS, Backend
+from ..queues.backends import BACKENDS
 
 Object = dict[str, Any]
 
@@ -70,12 +70,13 @@ def _missing_queue_blockers(
             f"queue from the pool."
         )
         return [(plan, text) for plan in plans]
-    queues = if_allowed(partial(_queues_in, client, backend, place), None)
+    live = if_allowed(partial(client.list_objects, backend.queue, place, metadata_only=True), None)
+    queues = {obj["metadata"]["name"] for obj in live or ()}
     blockers = []
-    for plan in plans if queues is not None else ():
+    for plan in plans if live is not None else ():
         workload = plan.steps[0].desired
         queue = queue_of(workload).name
-        if queues is not None and queue not in queues:
+        if queue not in queues:
             text = (
                 f"namespace {plan.namespace} has no queue for pool {workload['metadata']['labels'][POOL]} "
                 f"({backend.queue.kind} {queue}). An administrator gives it a quota with M(gpuctl_quota), or declares "
@@ -83,10 +84,6 @@ def _missing_queue_blockers(
             )
             blockers.append((plan, text))
     return blockers
-
-
-def _queues_in(client: Client, backend: Backend, place: str | None) -> set[str] | None:
-    return {obj["metadata"]["name"] for obj in client.list_objects(backend.queue, place, metadata_only=True)}
 
 
 def pool_queue(backend: str, pool: str, namespace: str) -> JobQueue:
