@@ -134,8 +134,8 @@ WRITERS: dict[str, tuple[str, dict[str, Any]]] = {
     "monitoring": ("insight.monitoring.monitoring_info", {"accelerators": ["nvidia"]}),
     "drift": ("insight.drift.drift_info", {"src": ["@tmp/manifests"]}),
     "take back": (
-        "insight.drift.take_back",
-        {"src": ["@tmp/manifests"], "take_back": [f"Deployment/{NAMESPACE}/web:spec.replicas"]},
+        "insight.drift.restore",
+        {"src": ["@tmp/manifests"], "restore": [f"Deployment/{NAMESPACE}/web:spec.replicas"]},
     ),
     "plan": ("insight.plan.plan_info", {"src": ["@tmp/manifests"], "namespace": NAMESPACE}),
     "copy": (

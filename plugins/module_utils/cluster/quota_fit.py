@@ -220,7 +220,9 @@ def _add_charge(charges: Charges, name: str, amount: int) -> None:
 def _summed_limits(pod: WantedPod) -> Mapping[str, Fraction]:
     """The sum of its limits."""
     spec = limits_as_requests({key: value for key, value in pod.spec.items() if key not in ("resources", "overhead")})
-    return {name: _as_quantity(name, amount) for name, amount in pod_requests({"spec": spec}, _COMPUTE).items() if amount}
+    return {
+        name: _as_quantity(name, amount) for name, amount in pod_requests({"spec": spec}, _COMPUTE).items() if amount
+    }
 
 
 def _requested_devices(spec: Object) -> dict[str, int]:

@@ -409,7 +409,9 @@ def plan_transition(
         if (plan.namespace, plan.name) not in taken:
             blockers.append((plan, f"{_not_found(task, plan)} {_LISTED}"))
     blockers += unmanaged
-    return _after_predecessors(task, _validated_plans(task, block_plans(plans, blockers, task.options.continue_on_error)))
+    return _after_predecessors(
+        task, _validated_plans(task, block_plans(plans, blockers, task.options.continue_on_error))
+    )
 
 
 def _require_job_name(task: Task[JobOptions], live: ByJob) -> None:

@@ -28,7 +28,11 @@ def pool_diffs(plans: PoolPlans) -> list[dict[str, str]]:
     """Ansible's ``diff`` entries: one for each declaration and for each node that changes."""
     return [
         *(
-            map_diff(f"Pool {name} ({SYSTEM_NAMESPACE})", _declared_fields(plans.live.declarations.get(name)), _declared_fields(after))
+            map_diff(
+                f"Pool {name} ({SYSTEM_NAMESPACE})",
+                _declared_fields(plans.live.declarations.get(name)),
+                _declared_fields(after),
+            )
             for name, after in plans.membership.declarations.items()
         ),
         *(label_diff(change) for change in plans.label_changes),

@@ -338,14 +338,16 @@ class Queries:
         """The hours that pods without a node waited for devices in the seconds before the time of the query."""
         names = matches("resource", self.resources.every)
         metric = "kube_pod_container_resource_requests"
-        waiting, bound = (self._state(metric, [names, place]) for place in (equal("node", ""), not_equal("node", "")))
-        pending = self._state("kube_pod_status_phase", [equal("phase", "Pending")])
+        waiting, bound = (
+            self._state_series(metric, [names, place]) for place in (equal("node", ""), not_equal("node", ""))
+        )
+        pending = self._state_series("kube_pod_status_phase", [equal("phase", "Pending")])
         text = (
             f"(sum by(namespace,pod)({workload(waiting)})"
             f"*on(namespace,pod)(max by(namespace,pod)({workload(pending)})==1)"
             f" unless on(namespace,pod)({workload(bound)})){self._of_jobs(select)}"
         )
-        return _hours(by, f"sum_over_time({_range(text, seconds, step)})", step)
+        return _summed_hours(by, f"sum_over_time({_subquery_range(text, seconds, step)})", step)
 
     def measured_hours(
         self, seconds: int, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60

@@ -249,7 +249,9 @@ def uses_of(seen: Seen, since: float, until: float) -> list[Use]:
     return [use for use in uses if use.queued or any(use.held.values())]
 
 
-def _use_of_hold(hold: Hold, owner: Owner, seen: Seen, run: PastRun | None, job: JobId, since: float, until: float) -> Use:
+def _use_of_hold(
+    hold: Hold, owner: Owner, seen: Seen, run: PastRun | None, job: JobId, since: float, until: float
+) -> Use:
     node = (seen.nodes or {}).get(hold.node or "")
     wanted = run.gpu_type if run else None
     return use_of_hold(
@@ -352,21 +354,21 @@ def _doubts(totals: Mapping[str, Any], *, is_measured: bool, has_prices: bool) -
         )
     elif totals["coverage"] is not None and totals["coverage"] < 1 - _NEGLIGIBLE:
         found.append(
-            f"The utilization of {_percent_text(1 - totals['coverage'])} of the held hours is not known: no exporter has "
+            f"The utilization of {_in_percent(1 - totals['coverage'])} of the held hours is not known: no exporter has "
             f"reported it."
         )
     if totals["estimated_hours"] > _NEGLIGIBLE * totals["held_hours"]:
         found.append(
-            f"{_percent_text(totals['estimated_hours'] / totals['held_hours'])} of the held hours are estimated: the end of "
-            f"these pods was not observed. Run the playbook record_history more often."
+            f"{_in_percent(totals['estimated_hours'] / totals['held_hours'])} of the held hours are estimated: the end "
+            f"of these pods was not observed. Run the playbook record_history more often."
         )
     if has_prices and totals["unpriced_hours"]:
-        share = _percent_text(totals["unpriced_hours"] / totals["held_hours"])
+        share = _in_percent(totals["unpriced_hours"] / totals["held_hours"])
         found.append(f"{share} of the held hours have no price. Add their types to O(prices).")
     return found
 
 
-def _percent_text(part: float) -> str:
+def _in_percent(part: float) -> str:
     return f"{math.ceil(part * 100)} %"
 
 
