@@ -9,7 +9,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.meas
     MeasuredUsage,
     NodeCapacity,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import Seen, _capacity
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import Seen, _capacity_hours
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.times import read_time
 
 from ...cluster.live_objects import node
@@ -36,12 +36,12 @@ def test_the_hours_there_were(
 ):
     nodes = {name: slim_node(node(name, labels=own)) for name, own in labels.items()}
     measured = None if reported is None else MeasuredUsage(60, capacity=reported)
-    found = _capacity(Seen(nodes=nodes, whole=True), CREATED + since, CREATED + 2 * HOUR, measured)
+    found = _capacity_hours(Seen(nodes=nodes, whole=True), CREATED + since, CREATED + 2 * HOUR, measured)
     assert found == pytest.approx(hours)
 
 
 def test_without_permission_to_list_nodes_what_prometheus_has_seen_counts():
     measured = MeasuredUsage(60, capacity={"a": NodeCapacity(3, HOUR)})
-    assert _capacity(Seen(whole=True), CREATED, CREATED + HOUR, measured) == 3
-    assert _capacity(Seen(whole=True), CREATED, CREATED + HOUR, None) is None
-    assert _capacity(Seen(nodes={}), CREATED, CREATED + HOUR, measured) is None
+    assert _capacity_hours(Seen(whole=True), CREATED, CREATED + HOUR, measured) == 3
+    assert _capacity_hours(Seen(whole=True), CREATED, CREATED + HOUR, None) is None
+    assert _capacity_hours(Seen(nodes={}), CREATED, CREATED + HOUR, measured) is None
