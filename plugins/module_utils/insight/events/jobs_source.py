@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 from ...cluster.declared import know_accelerators
 from ...cluster.preemption import PREEMPTED, last_preemption, preemption_text
@@ -82,19 +82,22 @@ class JobsSourceOptions(NamespaceOptions, PrometheusOptions):
 
 
 _RECORDS: Mapping[str, type[tuple[Any, ...]]] = {"job": Known, "node": KnownNode, "quota": KnownQuota}
-_OF_RECORDS = {"str": str, "bool": bool}
+_FIELDS = {
+    word: {name: get_origin(hint) or hint for name, hint in get_type_hints(kind).items()}
+    for word, kind in _RECORDS.items()
+}
 _TIMES = ("since", "preempted")
 
 
 def _is_record(key: str, record: Any) -> bool:
     """Whether the state can have this record, which another version or an editor may have written."""
-    kind = _RECORDS.get(key.partition("/")[0])
-    if kind is None:  # When a job was found idle.
+    word = key.partition("/")[0]
+    if word not in _RECORDS:  # When a job was found idle.
         return isinstance(record, str)
-    fields, optional = kind.__annotations__, kind._field_defaults  # type: ignore[attr-defined]
+    fields, optional = _FIELDS[word], _RECORDS[word]._field_defaults  # type: ignore[attr-defined]
     if not isinstance(record, dict) or not fields.keys() - optional.keys() <= record.keys() <= fields.keys():
         return False
-    if not all(isinstance(value, _OF_RECORDS.get(fields[name], Mapping)) for name, value in record.items()):
+    if not all(isinstance(value, fields[name]) for name, value in record.items()):
         return False
     try:
         return all(read_time(record[name]) for name in _TIMES if record.get(name))
