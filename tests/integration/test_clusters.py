@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import kubesim.admission
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.doctor.doctor import MODULE as DOCTOR
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_info import MODULE as FIT
@@ -36,7 +35,7 @@ def api_server() -> Iterator[Cluster]:
         yield running
 
 
-def webhook(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
+def webhook(cluster: Cluster, change: Any) -> None:
     """A mutating webhook for the templates of all workloads, on creation and on each update."""
 
     def admit(request: Any) -> None:
@@ -44,7 +43,7 @@ def webhook(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
         if template and not request.subresource and request.resource.kind in KINDS:
             change(request.obj, template)
 
-    monkeypatch.setattr(kubesim.admission, "MUTATING", [*kubesim.admission.MUTATING, admit])
+    cluster.registry.webhooks.append(admit)
 
 
 def add(obj: Object, template: Object) -> None:
@@ -70,9 +69,9 @@ def override(_obj: Object, template: Object) -> None:
             amounts["cpu"] = "2"
 
 
-def test_what_a_webhook_adds_is_no_difference(api_server: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_webhook_adds_is_no_difference(api_server: Cluster) -> None:
     cluster = api_server
-    webhook(monkeypatch, add)
+    webhook(cluster, add)
     run = perform(JOB, cluster, definition=JOBS)
     assert run.get("changed"), run
     template = cluster.call(lambda: cluster.registry.get("Deployment", "default", "chat"))["spec"]["template"]  # type: ignore[index]
@@ -84,8 +83,8 @@ def test_what_a_webhook_adds_is_no_difference(api_server: Cluster, monkeypatch: 
     assert cluster.requests.writes() == []
 
 
-def test_what_a_webhook_sets_to_its_own_value_changes_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    webhook(monkeypatch, override)
+def test_what_a_webhook_sets_to_its_own_value_changes_once(cluster: Cluster) -> None:
+    webhook(cluster, override)
     assert perform(JOB, cluster, definition=JOBS)["changed"]
     before = specs(cluster)
     for check in (True, False, True):
@@ -101,8 +100,8 @@ def specs(cluster: Cluster) -> list[tuple[str, Object]]:
     return [(obj["metadata"]["uid"], obj["spec"]) for obj in cluster.objects() if obj["kind"] in KINDS]
 
 
-def test_a_change_beside_what_a_webhook_overrides_is_made(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    webhook(monkeypatch, override)
+def test_a_change_beside_what_a_webhook_overrides_is_made(cluster: Cluster) -> None:
+    webhook(cluster, override)
     assert perform(JOB, cluster, definition=[inference("chat")])["changed"]
     run = perform(JOB, cluster, definition=[inference("chat", environment={"image": "other:2"})])
     assert [row["action"] for row in run["results"]] == ["update"], run

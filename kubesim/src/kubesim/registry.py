@@ -62,6 +62,7 @@ class Registry:
         self.clock = clock
         self.strategies = strategies
         self.admission = admission
+        self.webhooks: list[Callable[[Any], None]] = []
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]  # set when the cluster starts
 
     # --- reading ---
@@ -159,7 +160,7 @@ class Registry:
         strategy.default(obj)
         if not tracked:
             managed_fields.track_update(None, obj, write.manager, self._now(), write.subresource)
-        self._admit("CREATE", obj, None, write, self.admission.MUTATING)
+        self._admit("CREATE", obj, None, write, [*self.admission.MUTATING, *self.webhooks])
         for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             meta.pop(key, None)
         meta["uid"], meta["creationTimestamp"] = str(uuid.uuid4()), self._now()
@@ -196,7 +197,7 @@ class Registry:
         strategy.default(new)
         if not tracked:
             managed_fields.track_update(old, new, write.manager, self._now(), write.subresource)
-        self._admit("UPDATE", new, old, write, self.admission.MUTATING)
+        self._admit("UPDATE", new, old, write, [*self.admission.MUTATING, *self.webhooks])
         if not meta.get("resourceVersion") and not strategy.allows_unconditional_update:
             # Of kind and resource Kubernetes names the wrong one here, and the version as a number.
             missing = invalid_field("metadata.resourceVersion", 0, "must be specified for an update")
@@ -236,7 +237,7 @@ class Registry:
 
     def delete_stored(self, stored: Stored, options: deletion.DeleteOptions, write: Write) -> tuple[Object, bool]:
         """Delete an object: (its last state or the marked object, whether it is gone)."""
-        self._admit("DELETE", None, stored.obj, write, self.admission.MUTATING)
+        self._admit("DELETE", None, stored.obj, write, [*self.admission.MUTATING, *self.webhooks])
         self._admit("DELETE", None, stored.obj, write, self.admission.VALIDATING)
         marked, now = deletion.plan(stored.obj, options, self.strategy(stored.obj["kind"]), self.clock.now())
         if marked is not None and marked != stored.obj:
