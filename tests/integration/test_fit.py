@@ -26,7 +26,7 @@ from .ansible import Ansible, Run
 from .api import Api, eventually
 from .manifests import inference, notebook, training
 
-SEEDS = (1, 2)
+SEEDS = (1, 2, 3)
 MANY_SEEDS = range(100, 120)
 
 
