@@ -179,6 +179,6 @@ def test_doctor_names_what_a_version_lacks(version: str) -> None:
         assert [each["level"] for each in findings] == ["ok"] * len(lacking)
         for finding, feature in zip(findings, lacking, strict=True):
             assert finding["problem"].endswith(f" lacks {feature.title}")
-            assert finding["remedy"].rstrip(".") == feature.without
+            assert finding["hint"].rstrip(".") == feature.without
             assert feature.title in result["msg"]
         assert ("lacks" in result["msg"]) is bool(lacking)
