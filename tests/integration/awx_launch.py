@@ -73,6 +73,7 @@ def launch(
         inventory={"all": {"hosts": {"gpu-node-1": None}}},
         extravars={"awx_job_id": 17, **variables},
         envvars={
+            "TERM": "xterm",  # of the terminal that ansible-runner makes, whatever runs the tests
             **environment,
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
             "HOME": str(directory),
