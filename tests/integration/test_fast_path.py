@@ -133,6 +133,8 @@ def test_pools_quotas_and_labels(ansible: Ansible, field: Field, namespaces: dic
         ]
         return via(ansible, way).play(tasks, arguments=("-vvv",))
 
+    # The first pool of a cluster also creates the priority classes.
+    via(ansible, FAST).play([task("gpuctl_pool", {"name": field.pool("b"), "nodes": [field.nodes[1]]})])
     assert_same(run(FAST), run(MODULE), namespaces)
 
 

@@ -279,7 +279,7 @@ def test_what_no_source_declares_is_never_listed_and_gets_one_where_it_is_declar
     assert set(world.live().values()) == {""}
     before = specs_and_pods(world.api, one.own)
     assert (one.drift()["undeclared"], one.drift()["unmarked"], one.drift()["passed"]) == ([], 4, True)
-    assert "4 manifests do not record a source yet" in one.drift()["msg"]
+    assert "4 manifests record no source yet" in one.drift()["msg"]
     plan = one.plan()
     assert (plan["results"], plan["unmarked"]) == ([], 4), plan
     assert other.drift()["undeclared"] == []

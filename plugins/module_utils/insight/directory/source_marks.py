@@ -21,7 +21,6 @@ def is_mark(change: Change) -> bool:
 
 
 def unmarked_text(number: int) -> str:
-    """What is said of the manifests whose objects do not record their source yet."""
-    them, do = ("them", "do") if number > 1 else ("it", "does")
-    of = number_of(number, "manifest")
-    return f" {of} {do} not record a source yet: applying {them} adds that, and restarts nothing." if number else ""
+    """The sentence about the manifests whose objects do not record their source yet, empty if there are none."""
+    records = "records" if number == 1 else "record"
+    return f"{number_of(number, 'manifest')} {records} no source yet." if number else ""

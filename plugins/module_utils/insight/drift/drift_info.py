@@ -66,7 +66,7 @@ def _report(options: DriftInfoOptions, drift: Drift) -> dict[str, Any]:
         "problems": problems,
         "counts": {level: levels[level] for level in _ORDER},
         "src": list(options.src),
-        "msg": drift_summary(rows, problems) + unmarked_text(len(drift.unmarked)),
+        "msg": f"{drift_summary(rows, problems)} {unmarked_text(len(drift.unmarked))}".rstrip(),
     }
 
 

@@ -326,4 +326,5 @@ def plan_summary(
         text += f"; {number_of(totals['restarts'], 'job')} {'restarts' if totals['restarts'] == 1 else 'restart'}"
     if problems:
         text += f"; refused because of {number_of(len(problems), 'problem')}"
-    return f"{text}.{unmarked_text(unmarked)}"
+    annotated = f" {unmarked_text(unmarked)} Applying adds it without a restart." if unmarked else ""
+    return f"{text}.{annotated}"
