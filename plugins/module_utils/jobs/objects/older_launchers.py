@@ -54,13 +54,14 @@ ray stop
 wait "$child"
 """
 
-# A session of ssh ends with the pod that it ends, so the signal comes a second later.
+# A session of ssh ends with the pod that it ends, so the signal comes a second later. The number of this shell is asked of a
+# child, because Kubernetes makes one $ of two in a command (third_party/forked/golang/expansion).
 _MPI = """\
 if [ "$NODE_RANK" != 0 ]; then
   mkdir -p /run/sshd && ssh-keygen -A || exit
   trap 'exit 143' TERM
-  trap exit USR1
-  echo "$$" >/run/sshd/launcher
+  trap 'exit 0' USR1
+  sh -c 'echo "$PPID"' >/run/sshd/launcher
   "$(command -v sshd || echo /usr/sbin/sshd)" -D -e & wait "$!"
   exit
 fi

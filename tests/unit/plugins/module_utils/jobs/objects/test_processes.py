@@ -141,7 +141,7 @@ def test_a_failure_of_the_command_is_that_of_the_pod(
 def test_a_signal_reaches_the_command_and_leaves_it_time_for_a_checkpoint(
     build_job: BuildJob, tmp_path: Path, programs: Callable[..., str]
 ) -> None:
-    saves = "trap 'echo saved; exit 7' TERM; echo begun; sleep 60 & wait"
+    saves = "trap 'echo saved; exit 7' TERM; echo begun; sleep 60 >&- 2>&- & wait"
     built = first_node_job(build_job, "ray")
     container = built.workload["spec"]["template"]["spec"]["containers"][0]
     container["command"], container["args"] = [*container["command"][:4], "sh", "-c", saves], []
@@ -251,7 +251,7 @@ def test_mpirun_ends_the_other_nodes(build_job: BuildJob, tmp_path: Path, progra
     path = programs(
         ssh='case "$*" in *first*) exit 255;; *true) exit;; esac; for command; do :; done; sh -c "$command"',
         mpirun="echo mpirun",
-        sshd="exec sleep 60",
+        sshd="exec sleep 60 >&- 2>&-",
         ssh_keygen="true",
     )
     built = older(first_node_job(build_job, "mpi"))
