@@ -54,8 +54,8 @@ ray stop
 wait "$child"
 """
 
-# A session of ssh ends with the pod that it ends, so the signal comes a second later. The number of this shell is asked of a
-# child, because Kubernetes makes one $ of two in a command (third_party/forked/golang/expansion).
+# A session of ssh ends with the pod that it ends, so the signal comes a second later. The number of this shell is asked
+# of a child, because Kubernetes makes one $ of two in a command (third_party/forked/golang/expansion).
 _MPI = """\
 if [ "$NODE_RANK" != 0 ]; then
   mkdir -p /run/sshd && ssh-keygen -A || exit
