@@ -161,7 +161,7 @@ def _taken_over(live: Mapping[str, Any], manager: str) -> frozenset[Path]:
     entries = live.get("metadata", {}).get("managedFields") or ()
     if all(each.get("subresource") or each.get("manager") == manager for each in entries):
         return frozenset()
-    from .taken_over import fields_taken_over  # Here: nobody else writes most objects.
+    from .taken_over import fields_taken_over  # Here: most objects have one writer.
 
     return fields_taken_over(live, manager, owned_fields(live, manager))
 

@@ -124,7 +124,7 @@ def _plan_present(
                 f"training ever ran. To run it, use O(rerun=always), or delete the entry."
             )
         if any(step.action is not Action.UNCHANGED for step in plan.steps):
-            blockers += _of_somebody_else(plan, live[job.id], ownership)
+            blockers += _of_another_owner(plan, live[job.id], ownership)
             plan = ownership.signed(plan)
         plans.append(plan)
     if task.options.source:
@@ -327,7 +327,7 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
         plan = plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in pods)))
         if job.kind and kinds and job.kind not in kinds:
             blockers.append((plan, _of_another_kind(kinds[0])))
-        blockers += _of_somebody_else(plan, live[job.id], ownership)
+        blockers += _of_another_owner(plan, live[job.id], ownership)
         plans.append(plan)
     missing = [plan for plan in plans if not plan.steps]
     blockers += unmanaged_workloads(missing, client)
@@ -384,7 +384,7 @@ def plan_transition(
         plan, found = Plan(job.name, job.namespace, job.kind), live.get(job.id)
         if found is None and job.id in copies and job.kind in (None, "training"):
             plan = plan_job(job.name, job.namespace, "training", copies[job.id].objects, objects[job.id])
-            blockers += _of_somebody_else(plan, copies[job.id].objects, ownership)
+            blockers += _of_another_owner(plan, copies[job.id].objects, ownership)
         elif found is None:
             missing.append(plan)
         elif job.kind not in (None, found.kind):
@@ -397,7 +397,7 @@ def plan_transition(
                 )
             try:
                 plan = replace(transition(found, task.options), pods=found.pods if reads_pods else None)
-                blockers += _of_somebody_else(plan, found.objects, ownership) if plan.changed else ()
+                blockers += _of_another_owner(plan, found.objects, ownership) if plan.changed else ()
             except TransitionRefused as problem:
                 blockers.append((plan, str(problem)))
         plans.append(plan)
@@ -542,7 +542,7 @@ def suggest_namespace(task: Task[JobOptions]) -> Suggest:
     return lambda name: namespace_meant(task.client(), name, allowed_namespaces(task))
 
 
-def _of_somebody_else(plan: Plan, objects: Iterable[Mapping[str, Any]], ownership: Ownership) -> list[tuple[Plan, str]]:
+def _of_another_owner(plan: Plan, objects: Iterable[Mapping[str, Any]], ownership: Ownership) -> list[tuple[Plan, str]]:
     """A blocker for the workload among the objects of a job, if another user submitted it."""
     workloads = (obj for obj in objects if obj["kind"] in WORKLOAD_KINDS and not is_terminating(obj))
     return [(plan, refusal) for obj in workloads if (refusal := ownership.refusal(obj))][:1]

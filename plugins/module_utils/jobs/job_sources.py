@@ -22,7 +22,7 @@ Object = dict[str, Any]
 def _declaring(live: Iterable[Object]) -> list[Object]:
     """The objects that say which source declares a job: its workloads, without one what is left of it.
 
-    Its other objects are known by labels alone, which whoever may write in the namespace can set.
+    Its other objects are known by labels alone, which every account that may write in the namespace can set.
     """
     active = active_objects(live)
     return [obj for obj in active if obj["kind"] in WORKLOAD_KINDS] or active

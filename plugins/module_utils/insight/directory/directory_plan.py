@@ -156,12 +156,12 @@ def plan_directory(task: Task[Any], options: DirectoryOptions, *, reads_only: bo
         except (ConnectionProblem, MissingLibrary):
             raise
         except (KubeError, TaskFailed) as problem:
-            found.problems.append(Problem(kind, _told(problem)))
+            found.problems.append(Problem(kind, _message_of(problem)))
     found.warnings = list(dict.fromkeys(found.warnings))
     return found
 
 
-def _told(problem: Exception) -> str:
+def _message_of(problem: Exception) -> str:
     """Without what goes without saying."""
     return "\n".join(line for line in str(problem).splitlines() if line != "Nothing was changed.")
 
@@ -195,7 +195,7 @@ def _plan_pools(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan
         try:
             validate_pools(found.client, plans, task.warn)
         except (KubeError, TaskFailed) as problem:
-            found.problems.append(Problem("pool", _told(problem)))
+            found.problems.append(Problem("pool", _message_of(problem)))
     for pool, jobs in jobs_on_divided_nodes(task, plans).items():
         names = ", ".join(f"{namespace}/{name}" for namespace, name in jobs)
         drained = f"pool {pool}: jobs are paused while their devices are divided otherwise: {names}."
@@ -298,7 +298,7 @@ def _plan_policies(task: Task[Any], options: DirectoryOptions, found: DirectoryP
         try:
             plan = plan_policy(task.with_options(own), rules.name, rules)
         except TaskFailed as problem:
-            found.problems.append(Problem("policy", _told(problem), "", rules.name))
+            found.problems.append(Problem("policy", _message_of(problem), "", rules.name))
             continue
         executor = Executor(found.client, check_mode=True, gone_timeout=0, warn=task.warn)
         (result,) = executor.apply_plans([plan], keep_going=True)
@@ -364,7 +364,7 @@ def _plan_jobs(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan)
     try:
         planned = plan_jobs(job_task, state, jobs, record.ledger)
     except PlansRejected as problem:
-        found.problems.append(Problem("job", _told(problem)))
+        found.problems.append(Problem("job", _message_of(problem)))
         return
     results = apply_plans(job_task, state, jobs, planned, record, executor)
     done = [result for result in results if result and result.error is None]

@@ -46,7 +46,7 @@ class Undeclared(NamedTuple):
 
 
 def whole_source(options: SourceOptions) -> str:
-    """The source of a task, if the task has all that it declares: of single files, nobody knows what else there is."""
+    """The source of a task, if the task has all that it declares: single files do not say what else it declares."""
     return options.source if options.source and all(map(os.path.isdir, options.src)) else ""
 
 

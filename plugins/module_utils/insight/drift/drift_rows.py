@@ -64,8 +64,8 @@ def change_row(live: Object, change: Change, declaring: Declaring) -> Row:
     return {
         **_object_row(live, declaring, kind, level, found),
         "field": str(change),
-        "declared": _shown(change.after),
-        "live": _shown(change.before),
+        "declared": _value_or_none(change.after),
+        "live": _value_or_none(change.before),
         "id": field_id(live, change.path),
     }
 
@@ -174,5 +174,5 @@ def object_place(obj: Object) -> str:
     return qualified_name(obj["kind"], metadata.get("namespace"), metadata["name"])
 
 
-def _shown(value: Any) -> Any:
+def _value_or_none(value: Any) -> Any:
     return None if value is ABSENT else value

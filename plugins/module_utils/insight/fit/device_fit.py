@@ -57,7 +57,7 @@ class DeviceCheck:
             if device.node:
                 self._on[device.node].append(device)
         self._taken: dict[DeviceId, int] = defaultdict(int)
-        self._left: dict[CounterId, Fraction] = dict(self.inventory.left)
+        self._counters_left: dict[CounterId, Fraction] = dict(self.inventory.left)
         self._held: dict[str, list[DeviceId]] = defaultdict(list)
         for claim in self.inventory.claims.values():
             for device_id in claim.devices:
@@ -103,7 +103,7 @@ class DeviceCheck:
             self._taken[device_id] += sign
             device = self._by_id.get(device_id)
             for counter, amount in device.counters.items() if device else ():
-                self._left[counter] = self._left.get(counter, Fraction(0)) - sign * amount
+                self._counters_left[counter] = self._counters_left.get(counter, Fraction(0)) - sign * amount
 
     # -- what is asked -------------------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class DeviceCheck:
         there = self._on.get(state.name, [])
         if self._anywhere:
             there = [*there, *(one for one in self._anywhere if one.reaches(state.node.node))]
-        search = _Search(there, self._taken, dict(self._left), [])
+        search = _Search(there, self._taken, dict(self._counters_left), [])
         asks = [(claim, alternatives) for claim in claims for alternatives in claim.requests]
         if any(self._least(claim) > _MOST for claim in claims):
             return None
@@ -207,9 +207,11 @@ class _Search:
         if index == len(asks):
             return True
         claim, alternatives = asks[index]
-        return any(self._meet(asks, index, claim, ask) for ask in alternatives)
+        return any(self._allocate_ask(asks, index, claim, ask) for ask in alternatives)
 
-    def _meet(self, asks: Sequence[tuple[_Claim, tuple[_Ask, ...]]], index: int, claim: _Claim, ask: _Ask) -> bool:
+    def _allocate_ask(
+        self, asks: Sequence[tuple[_Claim, tuple[_Ask, ...]]], index: int, claim: _Claim, ask: _Ask
+    ) -> bool:
         possible = [one for one in self.there if one.id in ask.candidates and not one.untolerated(ask.tolerations)]
         if ask.count is None:
             everything = [one for one in self.there if one.id in ask.candidates]

@@ -169,7 +169,7 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any], was_replaced: 
     for name in sorted({*saved["options"], *now["options"]}):
         then, given = saved["options"].get(name), now["options"].get(name)
         if then != given and name not in _PATHS:
-            yield f"The plan was made with O({name}) {_shown(then)}, and this task has {_shown(given)}."
+            yield f"The plan was made with O({name}) {_quoted_value(then)}, and this task has {_quoted_value(given)}."
     if saved["cluster"] and now["cluster"] and saved["cluster"] != now["cluster"]:
         yield "The plan is for another cluster."
         return
@@ -218,7 +218,7 @@ _PATHS = ("src", "policies")
 _SHOWN = 5
 
 
-def _shown(value: Any) -> str:
+def _quoted_value(value: Any) -> str:
     if value is None:
         return "nothing"
     return json.dumps(value) if not isinstance(value, str) else value or "nothing"

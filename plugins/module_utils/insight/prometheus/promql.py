@@ -367,13 +367,8 @@ class Queries:
         self, measure: str, seconds: int, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
     ) -> str:
         """The highest value on any device."""
-        return _over("max", measure, self.measured(measure, select), seconds, by, step)
-
-    def mean(
-        self, measure: str, seconds: int, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
-    ) -> str:
-        """The mean over time and devices; of tensor_activity, how efficient a job was."""
-        return _over("avg", measure, self.measured(measure, select), seconds, by, step)
+        text = self.measured(measure, select)
+        return f"max by({','.join(by)})(max_over_time({_subquery_range(text, seconds, step)}))" if text else ""
 
     def energy_kwh(
         self, seconds: int, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
@@ -588,9 +583,3 @@ def _subquery_range(expression: str, seconds: int, step: int) -> str:
 
 def _summed_hours(by: Sequence[str], expression: str, step: int) -> str:
     return f"sum by({','.join(by)})({expression})*{step}/3600"
-
-
-def _over(function: str, measure: str, expression: str, seconds: int, by: Sequence[str], step: int) -> str:
-    if not expression:
-        return ""
-    return f"{function} by({','.join(by)})({function}_over_time({_subquery_range(expression, seconds, step)}))"

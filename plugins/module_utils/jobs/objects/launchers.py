@@ -84,15 +84,7 @@ class Launch(NamedTuple):
     @property
     def is_by_first_node(self) -> bool:
         """Whether the training has succeeded once its first node has."""
-        return self.name in _SCRIPTS
-
-
-def without_success_policy(word: str) -> str:
-    """A word of a command for servers without successPolicy: there every node has to succeed, not only the first."""
-    from .older_launchers import OLDER_SCRIPTS  # Here: few clusters are that old.
-
-    name = next((name for name, script in _SCRIPTS.items() if script == word), None)
-    return OLDER_SCRIPTS[name] if name else word
+        return self.name in SCRIPTS
 
 
 class _Group(NamedTuple):
@@ -147,8 +139,8 @@ def _launched(manifest: Training, group: _Group) -> Launch:
         raise UnfitHardware("distributed.launcher", f"{name} without a command to start", "Add the command")
     if name == "jax":
         return Launch(command, name, env=_jax_env(manifest))
-    if name in _SCRIPTS and group.nodes > 1:
-        return Launch(["sh", "-c", _SCRIPTS[name], name, *command], name, env=_SCRIPT_ENV[name](manifest))
+    if name in SCRIPTS and group.nodes > 1:
+        return Launch(["sh", "-c", SCRIPTS[name], name, *command], name, env=_SCRIPT_ENV[name](manifest))
     if name == "msrun" and not _is_python(command[0]):
         raise UnfitHardware("distributed.launcher", f"msrun of a program other than Python: {command[0]}", "Remove it")
     return Launch(_ON_EACH_NODE[name](command, group), name, env=_SCRIPT_ENV[name](manifest) if name == "mpi" else {})
@@ -323,8 +315,17 @@ def _has_option(command: list[str], option: str) -> bool:
 
 # -- launchers that run on the first node ------------------------------------------------------------------------------
 
-# As the first process of a container, a shell ignores SIGTERM unless it traps it.
-_RAY = """\
+# As the first process of a container, a shell ignores SIGTERM unless it traps it (pid_namespaces(7)). A trapped signal
+# ends `wait`, but not the child: it is awaited again until it is gone.
+RAY_FIRST_NODE = """\
+ray start --head --port="$MASTER_PORT" --disable-usage-stats || exit
+"$@" & child=$!
+trap 'kill -TERM "$child"' TERM
+wait "$child"; code=$?
+while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
+ray stop
+"""
+_RAY = f"""\
 if [ "$NODE_RANK" != 0 ]; then
   trap 'ray stop; exit 143' TERM
   while :; do
@@ -332,12 +333,7 @@ if [ "$NODE_RANK" != 0 ]; then
     sleep 5 & wait "$!"
   done
 fi
-ray start --head --port="$MASTER_PORT" --disable-usage-stats || exit
-"$@" & child=$!
-trap 'kill -TERM "$child"' TERM
-wait "$child"; code=$?
-while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
-ray stop
+{RAY_FIRST_NODE}\
 exit "$code"
 """
 _MPI = """\
@@ -352,7 +348,7 @@ while read -r host slots; do
 done <"$OMPI_MCA_orte_default_hostfile"
 exec mpirun --bind-to none "$@"
 """
-_SCRIPTS = {"ray": _RAY, "mpi": _MPI}
+SCRIPTS = {"ray": _RAY, "mpi": _MPI}
 
 
 def _ray_env(manifest: Training) -> Provided:

@@ -7,6 +7,15 @@ the first node does after a success alone: after a failure they wait for its suc
 
 from __future__ import annotations
 
+from .launchers import RAY_FIRST_NODE, SCRIPTS
+
+
+def without_success_policy(word: str) -> str:
+    """A word of a command for servers without successPolicy: there every node has to succeed, not only the first."""
+    name = next((name for name, script in SCRIPTS.items() if script == word), None)
+    return _OLDER_SCRIPTS[name] if name else word
+
+
 # Within single quotes of a shell. The port is Ray's, which has ended by then; whatever else connects gets no answer.
 _TELL = """\
 import os, socket
@@ -43,12 +52,7 @@ if [ "$NODE_RANK" != 0 ]; then
     sleep 5 & wait "$!"
   done
 fi
-ray start --head --port="$MASTER_PORT" --disable-usage-stats || exit
-"$@" & child=$!
-trap 'kill -TERM "$child"' TERM
-wait "$child"; code=$?
-while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
-ray stop
+{RAY_FIRST_NODE}\
 [ "$code" = 0 ] || exit "$code"
 {_PYTHON} -c '{_TELL}' & child=$!
 wait "$child"
@@ -83,4 +87,4 @@ while read -r host slots; do
 done <"$OMPI_MCA_orte_default_hostfile"
 """
 
-OLDER_SCRIPTS = {"ray": _RAY, "mpi": _MPI}
+_OLDER_SCRIPTS = {"ray": _RAY, "mpi": _MPI}

@@ -51,7 +51,7 @@ def _sleep_as_program(container: Mapping[str, Any]) -> Object:
 def _ended_by_the_first(container: Mapping[str, Any]) -> Object:
     if "command" not in container:
         return dict(container)
-    from .launchers import without_success_policy  # Here: services have no launcher.
+    from .older_launchers import without_success_policy  # Here: services have no launcher.
 
     return {**container, "command": [without_success_policy(word) for word in container["command"]]}
 

@@ -106,7 +106,6 @@ def every_expression(asked: Queries, select: PodSelection) -> list[str]:
             asked.aggregated(name, JOB, select),
             asked.aggregated(name, POD, select),
             asked.peak(name, **ranges),
-            asked.mean(name, **ranges),
             asked.of_devices(name),
         )
     ]
@@ -305,7 +304,6 @@ def test_hours_are_exact(tmp_path: Path, recorded: bool, at: str) -> None:
             rounded(asked.measured_hours(7200), (job, 61 / 60), at=at),
             rounded(asked.energy_kwh(7200), (job, 0.4 * 61 / 60), at=at),
             rounded(asked.peak("utilization", 7200), (job, 0.9), at=at),
-            rounded(asked.mean("utilization", 7200), (job, 0.9 * 30 / 61), at=at),
         ],
     )
 
