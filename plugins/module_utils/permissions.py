@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from .labels import SYSTEM_NAMESPACE, owner_of_reserved
@@ -155,20 +155,26 @@ class MissingPermission:
     namespace: str | None
 
     def __str__(self) -> str:
-        where = f"in namespace {self.namespace}" if self.namespace else "in the whole cluster"
-        return f"{self.verb} {self.resource} {where}"
+        return f"{self.verb} {self.resource} {self.place}"
+
+    @property
+    def place(self) -> str:
+        return f"in namespace {self.namespace}" if self.namespace else "in the whole cluster"
 
     @property
     def sentences(self) -> str:
         """What is missing and how an administrator grants it, without the last full stop."""
-        found = next(self._grants(), None)
-        if found is None:
+        if self.level is None:
             return f"Missing permission: {self}. No level of gpuctl_rbac has it"
-        level, _role = found
         return (
-            f"Missing permission: {self}. The level {level} of gpuctl_rbac has it. An administrator grants it with: "
-            f"{self._grant_command(level)}"
+            f"Missing permission: {self}. The level {self.level} of gpuctl_rbac has it. "
+            f"An administrator grants it with: {self.grant_command()}"
         )
+
+    @property
+    def level(self) -> str | None:
+        """The lowest that has it."""
+        return next((level for level, _role in self._grants()), None)
 
     def _grants(self) -> Iterator[tuple[str, str]]:
         """The levels that have it, the lowest first, each with the role."""
@@ -178,13 +184,31 @@ class MissingPermission:
                 if any(self.verb in verbs.split() and self.resource in named.split() for verbs, named in rows):
                     yield level, role
 
-    def _grant_command(self, level: str) -> str:
+    def grant_command(self) -> str:
+        """What an administrator types, if a level has it."""
+        level = self.level
         account = _ACCOUNT.fullmatch(self.user)
         place = self.namespace or ("ITS_NAMESPACES" if level == SUBMIT else None)
-        limit = f" namespaces={place}" if place and level != ADMINISTER else ""
+        limit = f" namespaces={place}" if place else ""
         # The level may be lower than what the account has elsewhere, which the message does not say.
         who = f"name={account[2]} namespace={account[1]}" if account else f"kind=user name={_typed(self.user)}"
         return f'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "{who} level={level}{limit} append=true"'
+
+
+def listed(missing: Iterable[MissingPermission]) -> str:
+    """Those with the same verb and place together."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for each in sorted(set(missing), key=str):
+        groups.setdefault((each.verb, each.place), []).append(each.resource)
+    return "; ".join(f"{verb} {', '.join(resources)} {place}" for (verb, place), resources in groups.items())
+
+
+def grant_commands(missing: Iterable[MissingPermission]) -> list[str]:
+    """What an administrator types for all of them: a level in the whole cluster includes its namespaces."""
+    granted = [each for each in missing if each.level]
+    wide = {each.level for each in granted if not each.namespace}
+    needed = (each for each in granted if not each.namespace or each.level not in wide)
+    return list(dict.fromkeys(each.grant_command() for each in needed))
 
 
 def _typed(user: str) -> str:

@@ -80,6 +80,10 @@ checks:
     reason:
       description: Why it is not known. V(none) otherwise.
       type: str
+    missing:
+      description: Permissions that the account lacks for it.
+      type: list
+      elements: str
     findings:
       description: >-
         What is wrong, each with its C(level), C(place), C(problem) and C(hint). Those of the level V(ok) are about what the
@@ -91,12 +95,18 @@ checks:
       title: device plugins
       status: error
       reason:
+      missing: []
       findings:
         - level: error
           place: node-2
           problem: it has GPUs by label nvidia.com/gpu.present, but Kubernetes lists no nvidia.com/gpu there
           hint: >-
             See whether the device plugin of NVIDIA runs on the node, and its logs. The role accelerator_stack installs it.
+hint:
+  description: The permissions that the account lacks, and how an administrator grants them. V(none) if it lacks none.
+  returned: if the cluster could be read, also on failure
+  type: str
+  sample:
 counts:
   description: The numbers of errors, of warnings, and of checks whose result is not known.
   returned: if the cluster could be read, also on failure

@@ -19,7 +19,7 @@ description:
   - RBAC has no exceptions for single namespaces. What reads logs or writes workloads is therefore never granted in the whole
     cluster, but in each namespace except C(kube-*) and C(gpuctl-system). M(runwhere.gpuctl.gpuctl_quota) grants it in
     namespaces that it creates. After you create a namespace in another way, run this module again for accounts with
-    O(level=administer), or with O(level=read) for the whole cluster.
+    O(level=administer) or O(level=read) for the whole cluster.
   - The account gets exactly the level and the namespaces of the task. Permissions that an earlier task granted are revoked,
     unless O(append=true). Bindings that this module did not create are not changed.
   - After writing, the module reads the permissions again. If another task has changed them at the same time, it applies its own
@@ -64,7 +64,8 @@ options:
         listing nodes and PriorityClasses. What depends on pods in other namespaces, such as the number of free GPUs, is not
         known at this level.
       - V(administer) allows all modules in the whole cluster, but jobs and logs only outside of C(kube-*) and
-        C(gpuctl-system). It can bind accounts to the roles of this collection, and to no others.
+        C(gpuctl-system). It can bind accounts to the roles of this collection, and to no others. With O(namespaces), it allows
+        this only there, which includes quotas and workspaces of these namespaces, but no nodes and pools.
       - None of the levels grants access to Secrets by itself, except that V(administer) can create Secrets in namespaces of jobs, and
         read and change those called C(gpuctl-registry) and C(gpuctl-tokens). The pods of a job can read all Secrets of its namespace.
       - Required if O(state=present).
@@ -74,9 +75,9 @@ options:
     description:
       - Namespaces in which the permissions apply. They must exist. With O(level=submit), C(kube-*) and C(gpuctl-system) are not
         allowed.
-      - Required if O(level=submit). With O(level=read), the default is the whole cluster. Not allowed with
-        O(level=administer).
-      - Nodes and pools are cluster-wide, so O(level=read) with namespaces does not include them.
+      - Required if O(level=submit). With O(level=read) and O(level=administer), the default is the whole cluster.
+      - Nodes and pools are cluster-wide, so these levels with namespaces do not include them. The declarations of pools are in
+        C(gpuctl-system).
     type: list
     elements: str
   append:

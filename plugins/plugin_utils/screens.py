@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..module_utils.cluster.pending_reason import SCHEDULER_SAYS
@@ -138,19 +138,30 @@ _CHECK_COLUMNS = (
 def doctor_screen(result: Mapping[str, Any], width: int, *, everything: bool, paint: Paint) -> list[str]:
     """The result of gpuctl_doctor: the checks that found something, then what each found and what to do about it."""
     checks = [check for check in result["checks"] if everything or check["status"] != "ok"]
-    rows = [{**check, "where": abridged([one["place"] for one in check["findings"]], _NAMES)} for check in checks]
+    known = [check for check in checks if everything or check["status"] != "unknown"]
+    rows = [{**check, "where": abridged([one["place"] for one in check["findings"]], _NAMES)} for check in known]
     blocks = [
         wrapped(str(result["msg"]), width),
         table_lines(rows, _CHECK_COLUMNS, width, paint) if rows else [],
-        *(_findings(check, width, everything) for check in checks),
+        *(_findings(check, width, everything) for check in known),
+        *_not_known(checks, result.get("hint"), width),
     ]
     return joined_blocks(blocks)
 
 
+def _not_known(checks: Iterable[Row], hint: str | None, width: int) -> Iterator[list[str]]:
+    """Each reason once, with the checks that share it; those for lack of a permission together."""
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for check in checks:
+        if check["status"] == "unknown":
+            groups["" if check["missing"] else check["reason"]].append(check)
+    for reason, those in groups.items():
+        titles = ", ".join(check["title"] for check in those)
+        yield wrapped(f"Not known: {titles}. {reason or hint}", width, indent="  ")
+
+
 def _findings(check: Row, width: int, everything: bool) -> list[str]:
     """Each problem once, with the places that share it."""
-    if check["reason"]:
-        return wrapped(f"{check['title']}: not known. {check['reason']}", width, indent="  ")
     groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for each in check["findings"]:
         groups[each["level"], each["problem"], each["hint"]].append(each["place"])

@@ -582,10 +582,11 @@ def test_what_may_not_be_read_is_said_to_be_unknown(cluster: Cluster) -> None:
     assert status.pop("scaled_objects") == "ok", "there is no KEDA"
     assert set(status.values()) == {"unknown"}
     (storage,) = [check for check in result["checks"] if check["check"] == "storage"]
-    assert (
-        "list storageclasses.storage.k8s.io in the whole cluster. The level read of gpuctl_rbac has it"
-        in (storage["reason"])
-    )
+    assert storage["missing"] == ["list storageclasses.storage.k8s.io in the whole cluster"]
+    assert storage["reason"] == f"Missing permission: {storage['missing'][0]}."
+    assert result["hint"].count("An administrator grants them with: ") == 1
+    assert result["hint"].count("ansible localhost") == 1
+    assert result["hint"].endswith('level=read append=true"')
     assert result["counts"] == {"error": 0, "warning": 0, "unknown": len(status)}
 
 

@@ -391,7 +391,7 @@ def test_the_password_stays_secret_in_a_module_process(ansible: Ansible, namespa
         ),
         (
             {"name": "a", "level": "administer", "namespace": "b"},
-            "The level administer applies to the whole cluster. Omit gpuctl_namespace.",
+            "onboard grants the level administer in the whole cluster only. Omit gpuctl_namespace.",
         ),
         (
             {"name": "a", "registry": "r.example"},
@@ -533,7 +533,7 @@ def test_what_an_old_role_does_not_let_read_is_kept_with_a_warning(ansible: Ansi
     said = " ".join(done.screen.split())
     assert f"Secret gpuctl-tokens in namespace {namespace} is kept" in said
     assert f"ResourceQuota gpuctl-object-counts in namespace {namespace} is kept" in said
-    assert "Run gpuctl_rbac with level administer" in said
+    assert "run gpuctl_rbac for an administrator's account (level administer)" in said
     assert api.get("secret", "gpuctl-tokens", namespace)
 
 

@@ -181,7 +181,6 @@ def test_an_unmanaged_binding_is_not_changed(ansible: Ansible, api: Api, namespa
                 "namespaces: reserved for gpuctl itself: gpuctl-system.",
             ],
         ),
-        ({"name": "a", "level": "administer", "namespaces": ["b"]}, ["not allowed with level administer"]),
         (
             {"name": "A_b", "namespace": "C", "level": "read"},
             ["name: invalid name 'A_b'", "namespace: invalid name 'C'"],
@@ -216,6 +215,23 @@ def test_read_for_the_whole_cluster_has_no_logs_of_the_system(ansible: Ansible, 
     assert may(api, robot, "list", "pods", "kube-system")
     for namespace in ("kube-system", "kube-public", "gpuctl-system", ""):
         assert not may(api, robot, "get", "pods", namespace, subresource="log"), namespace
+
+
+def test_administer_in_one_namespace_ends_there(
+    ansible: Ansible, api: Api, recorder: Recorder, namespace: str, robot: dict[str, Any]
+):
+    done = grant(ansible, robot, level=ADMINISTER, namespaces=[namespace], append=True)
+    assert done.changed, done.message
+    eventually(lambda: may(api, robot, "create", "resourcequotas", namespace))
+    eventually(lambda: may(api, robot, "create", "serviceaccounts", namespace))
+    for place in ("default", "kube-system", "gpuctl-system"):
+        assert not may(api, robot, "create", "resourcequotas", place), place
+        assert not may(api, robot, "create", "serviceaccounts", place), place
+    assert not may(api, robot, "patch", "nodes")
+    assert not may(api, robot, "create", "namespaces")
+    recorder.clear()
+    assert not grant(ansible, robot, level=ADMINISTER, namespaces=[namespace]).changed
+    assert recorder.writes == []
 
 
 def test_administer_is_not_cluster_admin(ansible: Ansible, api: Api, recorder: Recorder, robot: dict[str, Any]):

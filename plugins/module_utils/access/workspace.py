@@ -244,8 +244,8 @@ def _unless_forbidden(task: Task[WorkspaceOptions], resource: Resource, name: st
             raise
     task.warn(
         f"{resource.kind} {name} in namespace {task.options.namespace} is kept if there is one, because the account "
-        f"has no permission to read it. Run gpuctl_rbac with level administer as a cluster administrator, which writes "
-        f"the roles of all levels, and then this task again."
+        f"has no permission to read it. As a cluster administrator, run gpuctl_rbac for an administrator's account "
+        f"(level administer), which writes the roles of all levels, and then this task again."
     )
     return None
 

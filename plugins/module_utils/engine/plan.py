@@ -233,11 +233,11 @@ def with_hint(error: ApiError, plan: Plan, namespace_meant: Suggest = lambda nam
         name = error.path.rpartition("/")[2]
         return (
             f"PriorityClass {name} not found, and this account may not create it. Ask an administrator to run "
-            f"gpuctl_rbac with level submit, which creates it."
+            f"gpuctl_rbac with level submit and append=true, which creates it."
         )
     if error.status == 403 and "/clusterroles/" in error.path:
         return (
             f"{error}. The role is missing or of another version. Ask a cluster administrator to run gpuctl_rbac once "
-            f"with level administer, which writes the roles of all levels."
+            f"for an administrator's account (level administer), which writes the roles of all levels."
         )
     return str(error)

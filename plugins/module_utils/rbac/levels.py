@@ -75,7 +75,7 @@ def bindings(subject: Subject, level: str, namespaces: Sequence[str] | None, job
         places = [(level, None)]
     else:
         places = [(level, place) for place in namespaces]
-    if level == ADMINISTER:
+    if level == ADMINISTER and (namespaces is None or labels.SYSTEM_NAMESPACE in namespaces):
         places.append((ADMINISTER_POOLS, labels.SYSTEM_NAMESPACE))
     places += [(IN_JOBS[level], place) for place in jobs]
     return [_role_binding(subject, role, place) for role, place in places]
@@ -103,7 +103,8 @@ def reachable_accounts(found: Iterable[Object]) -> Iterator[tuple[Subject, Subje
         for each in subjects_of(binding):
             held[each].add((binding["roleRef"]["name"], binding["metadata"].get("namespace")))
     for one, own in held.items():
-        submits = {place for role, place in own if role == role_name(SUBMIT)}
+        wide = (role_name(ADMINISTER), None) in own  # There is nothing more to reach.
+        submits = set() if wide else {place for role, place in own if role in _RUNS_PODS}
         harmless = {(role_name(role), place) for role in (READ, LOGS, SUBMIT) for place in submits}
         for other, others in held.items():
             everyones = (role_name(SUBMIT_CLUSTER), role_name(SUBMIT_POOLS))
@@ -115,6 +116,9 @@ def reachable_accounts(found: Iterable[Object]) -> Iterator[tuple[Subject, Subje
 def role_name(level: str) -> str:
     """The ClusterRole of a level: ``read`` -> ``gpuctl-read``."""
     return f"gpuctl-{level}"
+
+
+_RUNS_PODS = {role_name(IN_JOBS[level]) for level in (SUBMIT, ADMINISTER)}
 
 
 def _role_binding(subject: Subject, role: str, place: str | None) -> Object:

@@ -90,8 +90,6 @@ def _validate_options(options: RbacOptions) -> None:
     if options.namespaces == []:
         # An empty variable must not mean the whole cluster.
         errors.append("namespaces: must not be empty. Name at least one, or omit it for the whole cluster.")
-    if options.namespaces and options.level == ADMINISTER:
-        errors.append("namespaces: not allowed with level administer, which applies to the whole cluster. Omit it.")
     if options.level == SUBMIT:
         errors += [
             f"namespaces: reserved for {owner} itself: {name}. Remove it. Jobs there could take over the cluster."

@@ -80,6 +80,7 @@ def _check_row(check: Check, snapshot: Snapshot) -> dict[str, Any]:
         "title": check.title,
         "status": UNKNOWN if reasons else found,
         "reason": " ".join(reasons) or None,
+        "missing": [str(snapshot.missing[name]) for name in check.needs if name in snapshot.missing],
         "findings": findings,
     }
 
@@ -124,7 +125,10 @@ def _permissions(snapshot: Snapshot) -> Iterator[Finding]:
     live = {role["metadata"]["name"]: role for role in snapshot.roles}
     used = (level for level in LEVELS if role_name(level) in live)
     wanted = {role["metadata"]["name"]: role for level in used for role in cluster_roles(level)}
-    hint = "Run gpuctl_rbac with level administer as a cluster administrator, which writes the roles of all levels."
+    hint = (
+        "As a cluster administrator, run gpuctl_rbac for an administrator's account (level administer), which writes "
+        "the roles of all levels."
+    )
     for name in sorted(wanted):
         if name not in live:
             yield Finding(ERROR, f"ClusterRole {name}", "missing, although accounts have its level", hint)
@@ -444,7 +448,7 @@ def _priority_findings(snapshot: Snapshot) -> Iterator[Finding]:
     live = {obj["metadata"]["name"]: obj for obj in snapshot.priority_classes}
     for name in map(priority_class_name, PRIORITIES):
         if name not in live:
-            hint = "Run gpuctl_rbac with level submit, or gpuctl_pool, as an administrator, which create it."
+            hint = "As an administrator, run gpuctl_pool, or gpuctl_rbac with level submit and append, which create it."
             yield Finding(ERROR, f"PriorityClass {name}", "missing", hint)
         elif problem := priority_class_problem(live[name]):
             what, _dot, hint = problem.partition(". ")

@@ -11,6 +11,7 @@ from typing import Any
 from ...kube.features import OLDEST, minor_version, missing_features
 from ...manifest.problems import enumerated, number_of
 from ...options import option
+from ...permissions import grant_commands, listed
 from ...task import ModuleSpec, Task, TaskFailed
 from ..prometheus.prometheus_options import PrometheusOptions
 from .checks import ERROR, UNKNOWN, WARNING, examine
@@ -38,6 +39,7 @@ def run(task: Task[DoctorOptions]) -> dict[str, Any]:
         "passed": passed,
         "checks": checks,
         "server_version": snapshot.version or None,
+        "hint": _grant_hint(snapshot),
         "counts": {ERROR: counts[ERROR], WARNING: counts[WARNING], UNKNOWN: unknown},
         "msg": f"{_checks_summary(checks)}{_missing(snapshot)}",
     }
@@ -47,6 +49,16 @@ def run(task: Task[DoctorOptions]) -> dict[str, Any]:
 
 
 MODULE = ModuleSpec(DoctorOptions, run)
+
+
+def _grant_hint(snapshot: Snapshot) -> str | None:
+    """Once for all checks: one command grants what most of them lack."""
+    missing = list(snapshot.missing.values())
+    if not missing:
+        return None
+    text = f"Missing permissions: {listed(missing)}."
+    commands = grant_commands(missing)
+    return f"{text} An administrator grants them with: {'; '.join(commands)}" if commands else text
 
 
 def _missing(snapshot: Snapshot) -> str:

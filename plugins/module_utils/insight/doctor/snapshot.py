@@ -41,6 +41,7 @@ from ...kube.resources import (
     Resource,
 )
 from ...labels import APP, COMPLETION_INDEX, DEFAULT_POOL, LEDGER, MANAGED, POOL, is_managed
+from ...permissions import MissingPermission, missing_permission
 from ...task import Task
 from ..fitting_lists import list_fitting
 from ..prometheus.prometheus_client import open_prometheus
@@ -82,6 +83,7 @@ class Snapshot:
 
     now: datetime
     unknown: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, MissingPermission] = field(default_factory=dict)  # of those, what the account lacks for it
     version: str = ""
     server_time: datetime | None = None
     groups: Mapping[str, str] = field(default_factory=dict)  # API group -> preferred version
@@ -116,7 +118,17 @@ def read_snapshot(task: Task[Any]) -> Snapshot:
     """
     client = task.client()
     declared = read_declared(client, task.warn, again=True)  # Which resources count depends on it.
-    unknown = {} if declared.refusal is None else {"declared": as_sentence(declared.refusal)}
+    unknown: dict[str, str] = {}
+    missing: dict[str, MissingPermission] = {}
+
+    def note_refusal(name: str, error: ApiError) -> None:
+        lacks = missing_permission(error.message)
+        unknown[name] = f"Missing permission: {lacks}." if lacks else as_sentence(error)
+        if lacks:
+            missing[name] = lacks
+
+    if declared.refusal is not None:
+        note_refusal("declared", declared.refusal)
     asked = [name for name in _READERS if name != "offering" or declared.claims_devices]
 
     def read(name: str, reader: Callable[[Client], Any] | None = None) -> Any:
@@ -124,7 +136,7 @@ def read_snapshot(task: Task[Any]) -> Snapshot:
             return (reader or _READERS[name])(client)
         except ApiError as error:
             if error.is_forbidden:
-                unknown[name] = as_sentence(error)
+                note_refusal(name, error)
             elif error.status == 404:  # An API that this version or this cluster does not have.
                 unknown[name] = f"The server does not have this API: {error.path}."
             else:
@@ -145,6 +157,7 @@ def read_snapshot(task: Task[Any]) -> Snapshot:
     return Snapshot(
         now=now,
         unknown=unknown,
+        missing=missing,
         version=version,
         server_time=_date(date),
         declared=declared,

@@ -58,5 +58,5 @@ def priority_class_problem(live: Mapping[str, Any]) -> str | None:
     delete = "" if is_managed(live) else f"delete it (kubectl delete priorityclass {name}) and "
     return (
         f"PriorityClass {name} has {', '.join(wrong)}, which new pods of jobs with priority {priority} get. "
-        f"Ask an administrator to {delete}run gpuctl_rbac with level submit, which corrects it."
+        f"Ask an administrator to {delete}run gpuctl_rbac with level submit and append=true, which corrects it."
     )

@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import missing_permission
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import (
+    grant_commands,
+    listed,
+    missing_permission,
+)
 
 ROBOT = "system:serviceaccount:gpuctl-system:robot"
 
@@ -35,11 +39,17 @@ CLUSTER, TEAM = "at the cluster scope", 'in the namespace "team-a"'
         (("list", "priorityclasses", "scheduling.k8s.io", CLUSTER), "read", "level=read"),
         (("patch", "priorityclasses", "scheduling.k8s.io", CLUSTER), "administer", "level=administer"),
         (("patch", "nodes", "", CLUSTER), "administer", "level=administer"),
-        (("get", "configmaps", "", 'in the namespace "gpuctl-system"'), "administer", "level=administer"),
+        (("create", "serviceaccounts", "", TEAM), "administer", "level=administer namespaces=team-a"),
+        (("patch", "resourcequotas", "", TEAM), "administer", "level=administer namespaces=team-a"),
+        (
+            ("get", "configmaps", "", 'in the namespace "gpuctl-system"'),
+            "administer",
+            "level=administer namespaces=gpuctl-system",
+        ),
         (
             ("patch", "leases", "coordination.k8s.io", 'in the namespace "gpuctl-system"'),
             "administer",
-            "level=administer",
+            "level=administer namespaces=gpuctl-system",
         ),
     ],
 )
@@ -68,6 +78,18 @@ def test_a_hint_takes_nothing_from_an_account() -> None:
 )
 def test_what_no_level_has(attempt: tuple[str, ...], what: str) -> None:
     assert sentences(*attempt) == f"Missing permission: {what}. No level of gpuctl_rbac has it"
+
+
+def test_what_is_missing_is_said_once_for_all() -> None:
+    attempts = [("list", "pods", "", CLUSTER), ("list", "nodes", "", CLUSTER), ("list", "configmaps", "", TEAM)]
+    attempts += [("create", "jobs", "batch", TEAM), ("list", "secrets", "", CLUSTER), ("list", "pods", "", CLUSTER)]
+    missing = [found for each in attempts if (found := missing_permission(refusal(*each)))]
+    assert listed(missing) == (
+        "create jobs.batch in namespace team-a; list configmaps in namespace team-a; list nodes, pods, secrets in the "
+        "whole cluster"
+    )
+    grants = [command.partition(" level=")[2] for command in grant_commands(missing)]
+    assert grants == ['read append=true"', 'submit namespaces=team-a append=true"']
 
 
 RBAC = 'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "kind=user'

@@ -169,18 +169,30 @@ def finding(place: str, problem: str = "no exporter", level: str = "warning") ->
     return {"level": level, "place": place, "problem": problem, "hint": "Install it."}
 
 
-def check(title: str, status: str = "ok", *findings: Row, reason: str | None = None) -> Row:
-    return {"check": title, "title": title, "status": status, "reason": reason, "findings": list(findings)}
+def check(
+    title: str, status: str = "ok", *findings: Row, reason: str | None = None, missing: tuple[str, ...] = ()
+) -> Row:
+    return {
+        "check": title,
+        "title": title,
+        "status": status,
+        "reason": reason,
+        "missing": list(missing),
+        "findings": list(findings),
+    }
 
 
 CHECKED: Row = {
-    "msg": "4 checks: 1 with errors, 1 with warnings; 1 not known.",
+    "msg": "6 checks: 1 with errors, 1 with warnings; 3 not known.",
     "checks": [
         check("version of the API"),
         check("exporters", "warning", *(finding(f"node-{number}") for number in range(6))),
         check("healthy devices", "error", finding("node-1", "2 of 8 GPUs are unhealthy", "error")),
-        check("storage classes", "unknown", reason="storageclasses is forbidden."),
+        check("storage classes", "unknown", reason="Missing permission: list a.", missing=("list a",)),
+        check("priority classes", "unknown", reason="Missing permission: list b.", missing=("list b",)),
+        check("Lease of the pools", "unknown", reason="The server does not have this API: /apis/x."),
     ],
+    "hint": "Missing permissions: list a, b in the whole cluster. An administrator grants them with: ansible …",
 }
 
 

@@ -69,6 +69,26 @@ def permissions(level: str) -> set[tuple[str, str, str, str]]:
         ),
         (
             "administer",
+            ["a", "b"],
+            [
+                ("RoleBinding", "a", "gpuctl-administer"),
+                ("RoleBinding", "b", "gpuctl-administer"),
+                ("RoleBinding", "a", "gpuctl-administer-jobs"),
+                ("RoleBinding", "b", "gpuctl-administer-jobs"),
+            ],
+        ),
+        (
+            "administer",
+            ["gpuctl-system"],
+            [
+                ("RoleBinding", "gpuctl-system", "gpuctl-administer"),
+                ("RoleBinding", "gpuctl-system", "gpuctl-administer-pools"),
+                ("RoleBinding", "a", "gpuctl-administer-jobs"),
+                ("RoleBinding", "b", "gpuctl-administer-jobs"),
+            ],
+        ),
+        (
+            "administer",
             None,
             [
                 ("ClusterRoleBinding", None, "gpuctl-administer"),
@@ -158,6 +178,14 @@ def test_whoever_submits_reaches_the_accounts_of_the_namespace(others: list[dict
     for submitter in (robot("ci", "team-a"), Subject("User", "alice"), Subject("Group", "team-a")):
         own = bindings(submitter, "submit", ["team-a"], ["team-a"])
         assert [role for _one, _other, role in reachable_accounts([*own, *others])] == ([expected] if expected else [])
+
+
+def test_an_account_that_administers_one_namespace_reaches_its_accounts_too():
+    reader = other_bindings("reader", "team-a", "read")
+    own = bindings(Subject("User", "alice"), "administer", ["team-a"], ["team-a"])
+    assert [role for _one, _other, role in reachable_accounts([*own, *reader])] == ["gpuctl-read"]
+    everywhere = bindings(Subject("User", "alice"), "administer", None, ["team-a"])
+    assert list(reachable_accounts([*everywhere, *reader])) == []
 
 
 def test_administer_includes_the_other_levels():
