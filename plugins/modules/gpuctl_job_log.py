@@ -16,8 +16,8 @@ description:
   - If a pod has not started, RV(results[].error) explains why, and the task succeeds. The task fails if the job has no pods,
     or if all logs are unavailable for another reason.
   - Logs are processed as a stream. Values of variables and flags that are secrets by their name, form or mark are masked.
-    So are values of Kubernetes Secrets that C(secretKeyRef) of a variable refers to, if the account may read the Secret, which takes one
-    request for each. Those of fewer than 6 characters, and what programs have read from mounted Secrets, are not masked.
+    So are values of Kubernetes Secrets that C(secretKeyRef), C(envFrom) or a volume of the pod refers to, if the account may read
+    the Secret, which takes one request for each. The guide to security says which values are not masked.
   - Characters that act on a terminal or hide text, such as escape sequences, are shown as C(\xNN) or C(\uNNNN), also in
     O(dest). A line that carriage returns start again, as progress bars do, is what was written last.
   - Requires permission to list pods and to get C(pods/log), and to get the workload for values that its manifest marks

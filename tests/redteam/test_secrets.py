@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from urllib.parse import quote
 import pytest
 import yaml
 from integration.ansible import Ansible, Run
-from integration.api import Api
+from integration.api import Api, eventually
 from integration.manifests import compute, training
 from integration.recorder import Recorder
 
@@ -387,6 +388,59 @@ def test_values_of_secrets_that_a_job_prints(
     request.getfixturevalue("submitter")
     shown = ansible.module("gpuctl_job_log", name="prints", namespace=namespace)
     assert token in json.dumps(shown.result), "the level submit may not read Secrets"
+
+
+_ITEM = {"secret": {"name": "gpuctl-tokens", "items": [{"key": "t", "path": "t"}]}}
+# How other tools hand a Secret to the pods of a job: no manifest has these.
+HANDED_OVER = {
+    "envFrom": {"envFrom": [{"secretRef": {"name": "gpuctl-tokens"}}]},
+    "a volume": {"volumes": [{"name": "tokens", "secret": {"secretName": "gpuctl-tokens"}}]},
+    "a file of a projected volume": {"volumes": [{"name": "tokens", "projected": {"sources": [_ITEM]}}]},
+}
+
+
+@pytest.mark.parametrize("handed_over", HANDED_OVER.values(), ids=HANDED_OVER)
+def test_values_of_secrets_that_others_hand_to_a_job(
+    ansible: Ansible, api: Api, namespace: str, recorder: Recorder, handed_over: dict[str, Any]
+) -> None:
+    """A webhook or a colleague adds a Secret to the pods of a job, which print it: masked, at one request."""
+    value = "hub-77b1c0de55"
+    encoded = base64.b64encode(value.encode()).decode()
+    api.create("secret", {"metadata": {"name": "gpuctl-tokens"}, "data": {"t": encoded, "short": "MQ=="}}, namespace)
+    prints = {"command": ["sh", "-c", f"echo got {value} 1; false"]}
+    wait = {"namespace": namespace, "wait": True, "wait_for": "complete", "wait_timeout": 8}
+    assert ansible.job(definition=training("prints", environment=prints), **wait).failed
+    (pod, *_others) = api.list("pod", namespace)
+    labels = {name: text for name, text in pod["metadata"]["labels"].items() if not name.endswith("controller-uid")}
+    main = {"name": "main", "image": "busybox", **prints, "envFrom": handed_over.get("envFrom", [])}
+    spec = {"containers": [main], "restartPolicy": "Never", "volumes": handed_over.get("volumes", [])}
+    api.create("pod", {"metadata": {"name": "changed", "labels": labels}, "spec": spec}, namespace)
+    eventually(lambda: api.get("pod", "changed", namespace)["status"]["phase"] == "Failed", 30)
+    recorder.clear()
+    log = ansible.module("gpuctl_job_log", name="prints", pod="changed", namespace=namespace)
+    assert log.result["results"][0]["lines"] == ["got ******** 1"], "what is too short stays"
+    assert_hidden(json.dumps(log.result) + log.screen, value)
+    assert sum("/secrets/" in one.path for one in recorder.requests) == 1
+
+
+def test_a_secret_of_a_megabyte_of_lines(ansible: Ansible, api: Api, namespace: str) -> None:
+    """A log that is searched for each line of a Secret of a tenant holds nobody up, and the other values are masked."""
+    value, lines = "hub-77b1c0de55", "\n".join(f"{number:030d}" for number in range(25_000))
+    encoded = {name: base64.b64encode(text.encode()).decode() for name, text in (("big", lines), ("small", value))}
+    api.create("secret", {"metadata": {"name": "gpuctl-tokens"}, "data": encoded}, namespace)
+    env = [
+        {"name": name.upper(), "valueFrom": {"secretKeyRef": {"name": "gpuctl-tokens", "key": name}}}
+        for name in encoded
+    ]
+    text = " ".join(["0" * 29] * 60)
+    script = "; ".join([f"echo {text}"] * 30 + [f"echo {value}"])
+    job = training("prints", environment={"command": ["sh", "-c", f"{script}; false"], "env": env})
+    ansible.job(definition=job, namespace=namespace, wait=True, wait_for="complete", wait_timeout=8)
+    began = time.monotonic()
+    log = ansible.module("gpuctl_job_log", name="prints", namespace=namespace)
+    assert time.monotonic() - began < 30
+    assert_hidden(json.dumps(log.result), value)
+    assert "********" in json.dumps(log.result)
 
 
 def test_words_of_one_tenant_in_the_results_of_others(cluster: Ansible, namespace: str) -> None:

@@ -226,16 +226,19 @@ conditions = [(type! text, status! text, reason text, message text, lastTransiti
 
 container = (name! text, image text, command [text], args [text], workingDir text, restartPolicy text,
     env [(name! text, value text, valueFrom (secretKeyRef reference, configMapKeyRef reference))],
+    envFrom [(secretRef (name text))],
     resources (requests {quantity}, limits {quantity}, claims [(name! text)]),
     ports [(containerPort number, hostPort number, hostIP text, protocol text)])
 reference = (key! text, name! text)
+secretFiles = (secretName text, name text, items [(key! text)])
 toleration = (key text, operator text, value text, effect text, tolerationSeconds number)
 nodeRule = (key text, operator text, values [text])
 nodeSelector = (nodeSelectorTerms [(matchExpressions [nodeRule], matchFields [nodeRule])])
 podAffinity = (requiredDuringSchedulingIgnoredDuringExecution
     [(topologyKey! text, labelSelector selector, namespaces [text], namespaceSelector selector)])
 podSpec = (containers! [container+], initContainers [container], ephemeralContainers [(name! text)],
-    volumes [(name! text, configMap (name! text), persistentVolumeClaim (claimName! text))],
+    volumes [(name! text, configMap (name! text), persistentVolumeClaim (claimName! text), secret secretFiles,
+        projected (sources [(secret secretFiles)]))],
     priority number, activeDeadlineSeconds number, nodeName text, nodeSelector {text}, tolerations [toleration],
     affinity (nodeAffinity (requiredDuringSchedulingIgnoredDuringExecution nodeSelector),
         podAffinity podAffinity, podAntiAffinity podAffinity),
