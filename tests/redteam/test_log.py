@@ -54,6 +54,7 @@ def log(namespace: str, **options: Any) -> dict[str, Any]:
     return {"runwhere.gpuctl.gpuctl_job_log": {"name": "web", "namespace": namespace, "tail": -1, **options}}
 
 
+@pytest.mark.usefixtures("printing_containers")
 def test_lines_of_a_log_are_text(ansible: Ansible, api: Api, namespace: str, trap: Trap, tmp_path: Path):
     """A job logs templates and escape sequences: neither Ansible nor the terminal nor the file of dest obeys them."""
     escapes, overwritten = ESCAPES.replace("\r", ""), f"hidden{ESCAPES}"
@@ -85,6 +86,7 @@ def test_lines_of_a_log_are_text(ansible: Ansible, api: Api, namespace: str, tra
     assert not trap.sprung
 
 
+@pytest.mark.usefixtures("printing_containers")
 @needs_root
 def test_dest_is_not_chosen_by_a_link_of_another_user(ansible: Ansible, api: Api, namespace: str, tmp_path: Path):
     """Another user lays a link at dest, or on the way to it, to a file of root's: it is neither written nor read."""
@@ -106,6 +108,7 @@ def test_dest_is_not_chosen_by_a_link_of_another_user(ansible: Ansible, api: Api
     assert "secret of root" not in run.output
 
 
+@pytest.mark.usefixtures("printing_containers")
 @needs_root
 def test_local_path_is_not_chosen_by_a_link_of_another_user(ansible: Ansible, api: Api, namespace: str, tmp_path: Path):
     """Another user lays a link at local_path to a directory of root's: nothing is copied to it, or from it."""

@@ -359,6 +359,7 @@ def test_variables_marked_as_secret(cluster: Ansible, api: Api, namespace: str) 
     assert "secret" not in json.dumps(template["spec"]["containers"][0]["env"])
 
 
+@pytest.mark.usefixtures("printing_containers")
 def test_values_of_secrets_that_a_job_prints(
     ansible: Ansible, api: Api, namespace: str, recorder: Recorder, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -399,6 +400,7 @@ HANDED_OVER = {
 }
 
 
+@pytest.mark.usefixtures("printing_containers")
 @pytest.mark.parametrize("handed_over", HANDED_OVER.values(), ids=HANDED_OVER)
 def test_values_of_secrets_that_others_hand_to_a_job(
     ansible: Ansible, api: Api, namespace: str, recorder: Recorder, handed_over: dict[str, Any]
@@ -423,6 +425,7 @@ def test_values_of_secrets_that_others_hand_to_a_job(
     assert sum("/secrets/" in one.path for one in recorder.requests) == 1
 
 
+@pytest.mark.usefixtures("printing_containers")
 def test_a_secret_of_a_megabyte_of_lines(ansible: Ansible, api: Api, namespace: str) -> None:
     """A log that is searched for each line of a Secret of a tenant holds nobody up, and the other values are masked."""
     value, lines = "hub-77b1c0de55", "\n".join(f"{number:030d}" for number in range(25_000))

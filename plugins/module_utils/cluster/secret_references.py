@@ -33,14 +33,15 @@ def referenced_secret_values(client: Client, namespace: str, pod_specs: Iterable
     found = (
         run_concurrently(lambda name: _secret_data(client, namespace, name), names, client.concurrency) if names else ()
     )
-    values = (
+    values = [
         _maskable_lines(_decode(value))
         for name, data in zip(names, found, strict=True)
         for key, value in data.items()
         if (wanted := keys[name]) is None or key in wanted
-    )
+    ]
     # A file of certificates with thousands of lines does not keep the others from being masked.
-    return set(islice(chain.from_iterable(sorted(values, key=len)), _MOST_LINES))
+    values.sort(key=len)
+    return set(islice(chain.from_iterable(values), _MOST_LINES))
 
 
 def log_secrets(client: Client, workload: Mapping[str, Any]) -> set[str]:
