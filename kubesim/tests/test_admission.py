@@ -330,7 +330,7 @@ def test_pod_must_ask_for_what_a_quota_counts(writes: Writes) -> None:
     )
 
 
-def test_quota_that_nobody_counted_yet_refuses(writes: Writes) -> None:
+def test_quota_that_is_not_counted_yet_refuses(writes: Writes) -> None:
     writes.create("ResourceQuota", spec={"hard": {"pods": "2"}}, name="q")
     quota = writes.registry.get("ResourceQuota", NAMESPACE, "q")
     assert quota

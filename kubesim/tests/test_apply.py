@@ -66,7 +66,7 @@ def test_entries_of_several_appliers_stand_together_in_one_list() -> None:
     assert names(live) == ["c", "b"]
 
 
-def test_ports_are_told_apart_by_port_and_protocol() -> None:
+def test_ports_are_distinguished_by_port_and_protocol() -> None:
     live = applied(None, service({"port": 53, "protocol": "UDP"}, {"port": 53}))
     live = applied(live, service({"port": 53, "name": "x"}), "b")
     assert [(p["port"], p.get("protocol"), p.get("name")) for p in live["spec"]["ports"]] == [
@@ -107,7 +107,7 @@ def test_finalizers_are_a_set() -> None:
     assert live["metadata"]["finalizers"] == ["x/b"]
 
 
-def test_what_nobody_owned_stays_when_its_parent_is_owned_by_others() -> None:
+def test_unowned_fields_stay_when_their_parent_is_owned_by_others() -> None:
     live = applied(None, deployment(replicas=1, **containers("a", image="1")), "one")
     live["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Always"
     live = applied(live, deployment(**containers("a", image="1")), "one")
@@ -178,7 +178,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("entry", "text"), LISTS, ids=["without its key", "given twice"])
-def test_entries_of_keyed_lists_must_be_told_apart(entry: Object, text: str) -> None:
+def test_entries_of_keyed_lists_must_be_distinguishable(entry: Object, text: str) -> None:
     from kubesim import resources
     from kubesim.store import encode
 

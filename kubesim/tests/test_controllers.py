@@ -328,7 +328,7 @@ def test_pods_that_tolerate_a_taint_for_a_while_go_then_and_others_at_once() -> 
     assert {pod["metadata"]["name"] for pod in sim.pods()} == {"patient"}
 
 
-def test_foreign_taints_stay() -> None:
+def test_taints_of_others_stay() -> None:
     sim = Simulation(nodes=1)
     foreign = [{"key": "example.com/gpu", "effect": "NoSchedule"}]
     sim.change(

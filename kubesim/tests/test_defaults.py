@@ -166,7 +166,7 @@ POD_DEFAULTS = [
         ],
     ),
     (
-        "whoever puts up with every taint needs no more",
+        "a pod that tolerates every taint needs no more",
         {"tolerations": [{"operator": "Exists"}]},
         "tolerations",
         [{"operator": "Exists"}],

@@ -121,7 +121,7 @@ def test_a_binding_grants_what_its_author_holds(cluster: Cluster, hold: Any, hel
         assert send(cluster, "POST", path, binding("target")).status_code == status
 
 
-def test_who_lacks_the_rights_may_not_bind_a_role_that_is_not_there(cluster: Cluster, hold: Any) -> None:
+def test_an_account_without_the_permissions_may_not_bind_a_missing_role(cluster: Cluster, hold: Any) -> None:
     hold(MANAGE)
     answer = send(cluster, "POST", BINDINGS, binding("missing"))
     assert (answer.status_code, answer.json()["message"]) == (
@@ -130,7 +130,7 @@ def test_who_lacks_the_rights_may_not_bind_a_role_that_is_not_there(cluster: Clu
     )
 
 
-def test_a_role_that_changes_is_judged_anew_and_one_that_stays_is_not(cluster: Cluster, hold: Any) -> None:
+def test_a_role_that_changes_is_judged_again_and_one_that_stays_is_not(cluster: Cluster, hold: Any) -> None:
     hold(MANAGE)
     send(cluster, "POST", ROLES, {"metadata": {"name": "new"}, "rules": PODS}, cluster.token)
     kind = "application/merge-patch+json"
@@ -140,7 +140,7 @@ def test_a_role_that_changes_is_judged_anew_and_one_that_stays_is_not(cluster: C
     send(cluster, "PATCH", f"{ROLES}/new", {"metadata": {"finalizers": None}}, kind=kind)
 
 
-def test_an_apply_that_creates_needs_both_rights(cluster: Cluster, hold: Any) -> None:
+def test_an_apply_that_creates_needs_both_permissions(cluster: Cluster, hold: Any) -> None:
     hold([rule(["configmaps"], ["patch"]), rule(["configmaps"], ["create"], resourceNames=["mine"])])
     kind, query = "application/apply-patch+yaml", "fieldManager=t"
     for name, status in (("mine", 201), ("other", 403)):

@@ -166,7 +166,7 @@ def test_a_command_of_a_guarded_cluster_gets_nothing_of_the_pod(tmp_path: Path) 
         assert tmp_path.resolve() in directory.resolve().parents
 
 
-def test_who_has_a_public_token_is_nobody_in_a_guarded_cluster(tmp_path: Path) -> None:
+def test_a_public_token_authenticates_no_user_in_a_guarded_cluster(tmp_path: Path) -> None:
     with Cluster(nodes=1, exec_root=tmp_path, exec_guarded=True).running() as cluster:
         with pytest.raises(WebSocketBadStatusException) as refused:
             connect(cluster, "true", token=LAB_USER_TOKEN)

@@ -111,7 +111,7 @@ def test_describe_a_node_sums_up_its_pods(web: Kubectl) -> None:
     assert "nvidia.com/gpu" in text
 
 
-def test_apply_again_changes_nothing_and_conflicts_are_told(web: Kubectl) -> None:
+def test_apply_again_changes_nothing_and_conflicts_are_reported(web: Kubectl) -> None:
     before = web("get", "deploy/web", "-o", "jsonpath={.metadata.generation}")
     web("apply", "--server-side", "-f", "-", stdin=WEB)
     assert web("get", "deploy/web", "-o", "jsonpath={.metadata.generation}") == before

@@ -117,7 +117,7 @@ def test_some_images_cannot_be_pulled(image: str, trouble: str) -> None:
     assert reasons == ["Scheduled", "Pulling", "Failed", "Failed", "BackOff", "Failed"]
 
 
-def test_rules_reach_pods_by_label_image_and_name_and_can_be_taken_back() -> None:
+def test_rules_reach_pods_by_label_image_and_name_and_can_be_removed() -> None:
     sim = Simulation()
     for name, image in (("a", "busybox:1"), ("b", "llm:2"), ("c", "llm:2")):
         spec = {"containers": [{"name": "main", "image": image}]}

@@ -81,7 +81,7 @@ def test_the_host_name_is_that_of_the_pod_unless_it_has_one():
 
 
 @pytest.mark.parametrize("script", ["python train.py", "env | sort", "(env)", "echo 'open", "exit $?", "env; python x"])
-def test_whatever_else_a_container_is_told_it_runs_on(script: str):
+def test_a_container_with_any_other_command_runs_on(script: str):
     pod, log = run(command=["sh", "-c", script])
     assert pod["status"]["phase"] == "Running"
     assert log[-1] == "step 10/10"

@@ -215,7 +215,7 @@ def test_keys_that_become_the_same_are_numbered() -> None:
 
 
 @pytest.mark.parametrize(("status", "answers"), [("Unknown", False), ("False", True)])
-def test_nobody_answers_on_a_node_whose_kubelet_has_gone(status: str, answers: bool) -> None:
+def test_no_kubelet_answers_on_a_node_whose_kubelet_has_gone(status: str, answers: bool) -> None:
     with Cluster(nodes=1, controllers=False).running() as cluster:
 
         def set_ready(node: Any) -> None:
@@ -229,7 +229,7 @@ def test_nobody_answers_on_a_node_whose_kubelet_has_gone(status: str, answers: b
                 scrape(cluster, "dcgm-exporter", "node-1")
 
 
-def test_programs_show_what_they_are_told_to(cluster: Cluster) -> None:
+def test_programs_show_what_they_are_configured_to(cluster: Cluster) -> None:
     start(cluster, "train", nvidia_com__gpu="1")
     assert json.loads(ask(cluster, "/_sim/targets/program")) == []
     cluster.drive(job="train", program={"train_tokens_total": 1000, "train_loss": 2.5})

@@ -39,7 +39,7 @@ def test_json_patch(given: Any, operations: Any, expected: Any) -> None:
         {"op": "add", "path": "/x"},
     ],
 )
-def test_json_patches_that_cannot_be_carried_out_are_422(operation: Any) -> None:
+def test_json_patches_that_cannot_be_applied_are_422(operation: Any) -> None:
     with pytest.raises(ApiError) as caught:
         json_patch({"a": [1], "b": True}, [operation])
     assert (caught.value.status, caught.value.reason) == (422, "Invalid")

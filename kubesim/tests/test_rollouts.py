@@ -329,7 +329,7 @@ def bind(sim: Simulation, claim: str) -> None:
 
 
 @pytest.mark.parametrize(("policy", "left"), [("Retain", ["data-web-0", "data-web-1"]), ("Delete", ["data-web-0"])])
-def test_claims_outlive_their_pods_unless_told_otherwise(policy: str, left: list[str]) -> None:
+def test_claims_outlive_their_pods_unless_the_policy_deletes_them(policy: str, left: list[str]) -> None:
     sim = Simulation()
     claim = {
         "metadata": {"name": "data"},

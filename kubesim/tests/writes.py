@@ -28,7 +28,7 @@ class Writes:
         self.warnings: list[str] = []
 
     def create(self, kind: str, body: Object | None = None, **more: Any) -> Object:
-        """`more`: top-level fields, and name and labels; the name is x unless told."""
+        """`more`: top-level fields, and name and labels; the name is x by default."""
         resource = resources.by_kind(kind)
         obj = copy.deepcopy(body or {}) | {"apiVersion": resource.api_version, "kind": kind}
         given = {key: more.pop(key) for key in ("name", "labels", "annotations") if key in more}

@@ -76,7 +76,7 @@ def named(directory: Path, kubeconfig: Path) -> Served:
     return Served(_environment(directory, kubeconfig))
 
 
-# Settings of whoever measures that would be measured too: with PYTHONUNBUFFERED a module that comes over standard input
+# Settings of this shell that would be measured too: with PYTHONUNBUFFERED a module that comes over standard input
 # is read byte by byte.
 _SETTINGS = ("K8S_AUTH_", "GPUCTL_", "PYTHON")
 

@@ -385,7 +385,7 @@ def _describe(method: str, path: str, body: bytes) -> Request:
 
 
 def _instead(fault: Fault) -> _Answer:
-    """The answer of somebody else than the server."""
+    """The answer of another program than the server."""
     if fault.name.startswith("html"):
         return _Answer(fault.status, [("Content-Type", "text/html")], PAGE)
     if fault.name == "redirect":

@@ -183,7 +183,7 @@ _THEIRS = "theirs"
 
 
 def unmanaged(place: Place) -> None:
-    """Objects and labels of somebody else, some of which look like ours."""
+    """Unmanaged objects and labels, some of which look like ours."""
     namespace = place.names["@ns"]
     metadata = {"name": _THEIRS, "namespace": namespace, "labels": {"app": "train"}}
     place.api.create(

@@ -75,7 +75,7 @@ class Snapshot:
 
     @cached_property
     def versions(self) -> dict[str, tuple[str, str]]:
-        """uid and resourceVersion: the same ones mean that nobody has written the object."""
+        """uid and resourceVersion: the same ones mean that the object was not written."""
         return {
             self._renamed(key): (str(obj["metadata"].get("uid")), str(obj["metadata"].get("resourceVersion")))
             for key, obj in self.objects.items()

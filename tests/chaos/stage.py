@@ -179,7 +179,7 @@ class Stage:
         if any(each.oracle == "stands" for each in violations) and fault.name == "freeze":
             # What it wrote before the other one took over is as if it had been killed: the other one has read it.
             violations = judge(replace(seen, rival_alone=[*seen.rival_alone, *self._after_kills(case)]))
-        if race and race.fails and not second.ok:  # It fails as well when nobody is in a hurry.
+        if race and race.fails and not second.ok:  # It fails without a race as well.
             violations = [each for each in violations if each.oracle != "heals"]
         messages = [each.text for each in (first, *others.outcomes, second, third)]
         sent = [_described(request) for request in requests[:_SHOWN]]

@@ -62,7 +62,7 @@ def adapter(
     """Run it with these rules, registered in the API server. Gives the path of its log.
 
     The server finds it by a Service of the type ExternalName, so it need not run in the cluster. An API server that was
-    started without a certificate for its proxy asks in nobody's name, who therefore may read the namespace's metrics.
+    started without a certificate for its proxy asks as an anonymous user, who so may read the namespace's metrics.
     """
     config, port = directory / "adapter.yaml", free_port()
     config.write_text(json.dumps({"rules": list(rules)}))  # JSON is YAML

@@ -59,7 +59,7 @@ def wanted(name: str, pool: str, **resources: Any) -> dict[str, Any]:
     return manifest
 
 
-def test_a_vendor_that_nobody_knows_is_data_alone(ansible: Ansible, api: Api, field: Field, node: str, namespace: str):
+def test_an_unknown_vendor_is_data_alone(ansible: Ansible, api: Api, field: Field, node: str, namespace: str):
     pool = field.pool("acme")
     options = {"name": pool, "nodes": [node], "accelerator": "acme", "type_aliases": {"new": "N1"}}
     assert ansible.module("gpuctl_pool", **options).changed

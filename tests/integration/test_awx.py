@@ -126,7 +126,7 @@ def test_the_events_show_what_was_done_and_hand_it_on(awx: Launch, namespace: st
     (a, b) = (next(line for line in lines if line[:2] == [name, namespace]) for name in ("a", "b"))
     assert {"create", "\x1b[0;32mRunning\x1b[0m"} <= set(a) & set(b)
     assert f"+++ after: Deployment {namespace}/a (create)" in first.output
-    assert "ansible-playbook" not in first.output, "whoever uses AWX has no command line"
+    assert "ansible-playbook" not in first.output, "users of AWX have no command line"
     submitted = first.artifacts["gpuctl_submitted"]
     assert [{job["name"], job["status"]} for job in submitted] == [{"a", "Running"}, {"b", "Running"}]
 

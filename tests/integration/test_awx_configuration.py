@@ -149,7 +149,7 @@ def test_each_template_notifies_as_each_service_wants_it(configured: Configured)
         assert links == {"error": [told["ML"]["id"], told["Operators"]["id"]], "success": [told["ML"]["id"]]}
 
 
-def test_what_nobody_launches_runs_regularly(configured: Configured):
+def test_scheduled_templates_run_regularly(configured: Configured):
     awx = configured.awx
     templates = {
         template["playbook"].rpartition("/")[2]: template
@@ -175,7 +175,7 @@ def test_the_recipe_of_a_nightly_job_schedules_it(configured: Configured, tmp_pa
     del configured.awx.objects["schedules"][schedule["id"]]
 
 
-def test_a_second_run_changes_nothing_and_a_third_what_somebody_changed(configured: Configured):
+def test_a_second_run_changes_nothing_and_a_third_what_was_changed_by_hand(configured: Configured):
     awx = configured.awx
     awx.writes.clear()
     assert "changed=0 " in configured.again().output

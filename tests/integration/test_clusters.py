@@ -125,7 +125,7 @@ def test_an_aggregated_api_that_is_down_stops_nothing() -> None:
 
 
 def test_a_pool_without_nodes_gets_them_from_an_autoscaler(cluster: Cluster) -> None:
-    """Its nodes come with its label. Until then a job waits, and whoever submits it says that it may."""
+    """Its nodes come with its label. Until then a job waits, and its submitter says that it may."""
     assert perform(POOL, cluster, name="spot", nodes=[])["changed"]
     job = training("later", resources={"pool": "spot", "gpu": 8})
     options = {"definition": job, "wait": True, "wait_for": "scheduled"}

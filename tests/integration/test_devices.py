@@ -196,7 +196,7 @@ def test_who_has_the_devices_that_a_claim_waits_for(ansible: Ansible, devices: D
     assert f"4 by job first in namespace {namespace}" in text
 
 
-def test_an_account_without_the_claims_of_others_is_told_that_they_are_taken(
+def test_an_account_without_the_claims_of_others_sees_their_devices_as_taken(
     ansible: Ansible, submitting: Devices, namespace: str
 ):
     jobs = [training(name, resources={"pool": submitting.pool, "gpu": 4}) for name in ("first", "second")]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """gpuctl_doctor finds each defect that is planted into a healthy cluster, and nothing in the healthy one.
 
-The clusters are simulated, as nobody wants these defects in a real one; tests at the end run against any cluster.
+The clusters are simulated, as these defects do harm in a real one; tests at the end run against any cluster.
 """
 
 from __future__ import annotations

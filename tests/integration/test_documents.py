@@ -4,7 +4,7 @@
 Commands are typed in their order into one shell per document, in a directory that holds what a clone holds. What they
 print is compared with the blocks that show it. Tasks and plays are run, manifests are submitted in check mode, and
 parts of manifests are submitted as part of a training. test_documents.yaml names the blocks that cannot be run here,
-with the reason; their syntax is checked. With GPUCTL_UPDATE_DOCUMENTS=1, blocks with output are written anew.
+with the reason; their syntax is checked. With GPUCTL_UPDATE_DOCUMENTS=1, blocks with output are written again.
 """
 
 from __future__ import annotations

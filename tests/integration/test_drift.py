@@ -148,7 +148,7 @@ def labels(key: str, value: str | None) -> Row:
 
 @dataclass(frozen=True)
 class Plant:
-    """What somebody does, and the row that tells: its object, field and change, and the field manager."""
+    """What a user does, and its row: its object, field and change, and the field manager."""
 
     do: Callable[[World], Any]
     object: Callable[[World], str]
@@ -334,7 +334,7 @@ PLANTS = {
         1, lambda world: labels(POOL, world.field.pool("a")), f"metadata.labels[{POOL}]", "changed",
         "kubectl-label",
     ),
-    "put a node into a pool that nobody declares": on_node(
+    "put a node into a pool that is not declared": on_node(
         3, lambda world: labels(POOL, world.field.pool("ghost")), f"metadata.labels[{POOL}]",
         "added", "kubectl-label",
     ),
@@ -410,7 +410,7 @@ def test_the_work_of_controllers_and_our_own_is_no_drift(world: World):
     assert result["passed"]
 
 
-def test_an_autoscaler_of_somebody_else_is_told_but_no_drift(world: World):
+def test_an_unmanaged_autoscaler_is_reported_but_is_not_drift(world: World):
     world.scale("kube-controller-manager", "deployment", "web", 4)
     (row,) = own(world, world.drift())
     assert (row["field"], row["level"], row["cause"]) == ("spec.replicas", "info", "controller")
@@ -442,13 +442,13 @@ def test_an_annotation_of_the_cluster_names_the_user(world: World):
     assert row["user"] == "mallory"
 
 
-def test_fields_are_taken_back_and_no_others(world: World):
+def test_named_fields_are_restored_and_no_others(world: World):
     taken = (
         "scale", "set env", "edit the command", "add a variable", "add a container", "label", "foreign apply",
         "ask for other nodes", "do without a setting", "send requests to other pods",
         "suspend a training", "unlabel a service", "edit an autoscaler", "raise a quota", "limit something else",
         "secure a namespace otherwise", "taint", "cordon", "take a node out of its pool", "move a node", "edit a pool",
-        "put a node into a pool that nobody declares",
+        "put a node into a pool that is not declared",
     )  # fmt: skip
     left = ("set image", "edit a limit", "annotate", "open a service", "edit defaults", "label a training")
     for name in (*taken, *left):
@@ -499,7 +499,7 @@ def test_drift_of_all_kinds_is_in_one_report_with_who_did_it(world: World):
     }
 
 
-def test_the_playbook_reports_takes_back_and_prunes(world: World, ansible: Ansible):
+def test_the_playbook_reports_restores_and_prunes(world: World, ansible: Ansible):
     PLANTS["scale"].do(world)
     PLANTS["label"].do(world)
     PLANTS["remove a job from the directory"].do(world)

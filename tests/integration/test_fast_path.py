@@ -87,7 +87,7 @@ def test_the_life_of_a_job(ansible: Ansible, namespace: str, namespaces: dict[st
         {"name": "web", "state": "absent", "force": True, "wait": True},
         {"name": "web", "state": "absent"},
     ]
-    # Priority classes belong to no namespace: whoever comes first makes them.
+    # Priority classes belong to no namespace: the first task makes them.
     assert not ansible.job(definition=changed, namespace=namespace).failed
 
     def run(way: dict[str, str]) -> Run:

@@ -150,7 +150,7 @@ def test_it_says_where_there_is_nothing_to_judge(world: World) -> None:
     assert world.idle(namespaces=["kube-system"])["msg"] == "No job holds accelerators."
 
 
-def test_an_account_of_one_namespace_is_told_to_name_it(world: World) -> None:
+def test_an_account_of_one_namespace_has_to_name_it(world: World) -> None:
     found = world.idle(api_key=LAB_USER_TOKEN)
     assert found["failed"]
     assert found["msg"].endswith("Or set namespaces to those that you may read.")
@@ -188,7 +188,7 @@ def test_a_job_is_paused_after_the_grace(world: World) -> None:
     assert [row["name"] for row in again["results"]] == ["busy", "lab"]
 
 
-def test_a_job_that_is_used_again_is_not_paused_and_its_warning_is_taken_back(world: World) -> None:
+def test_a_job_that_is_used_again_is_not_paused_and_its_warning_is_removed(world: World) -> None:
     world.warn(ago(hours=2), "busy")
     assert world.job("busy", action="pause")["action"] == "clear"
     assert world.warned_at("busy") is None
@@ -240,7 +240,7 @@ def test_jobs_of_others_are_left_alone(world: World) -> None:
     assert [row["name"] for row in world.idle(action="pause")["results"]] == ["busy", "lab"]
 
 
-def test_a_time_that_somebody_has_written_is_no_reason_to_pause(world: World) -> None:
+def test_a_time_written_by_another_user_is_no_reason_to_pause(world: World) -> None:
     for text in ("yesterday", ago(hours=-5)):
         world.warn(text)
         assert world.job(action="pause")["action"] == "warn"
@@ -291,7 +291,7 @@ def jupyter(world: World) -> Iterator[Jupyter]:
         yield found
 
 
-def test_a_notebook_that_nobody_uses_is_idle(world: World, jupyter: Jupyter) -> None:
+def test_an_unused_notebook_is_idle(world: World, jupyter: Jupyter) -> None:
     row = world.job("lab")
     assert row["idle"] is True
     assert row["reason"].endswith("and the notebook has not been used for 5 h")
@@ -300,7 +300,7 @@ def test_a_notebook_that_nobody_uses_is_idle(world: World, jupyter: Jupyter) -> 
     assert "notebook-t0ken" not in json.dumps(row)
 
 
-def test_a_notebook_that_somebody_uses_is_not_idle(world: World, jupyter: Jupyter) -> None:
+def test_a_notebook_in_use_is_not_idle(world: World, jupyter: Jupyter) -> None:
     for change, reason in (
         ({"last_activity": ago(minutes=10)}, "the notebook was used 10 min ago"),
         ({"connections": 1}, "the notebook is open in a browser"),

@@ -128,7 +128,7 @@ def test_details_and_whole_objects(ansible: Ansible, api: Api, three_jobs: str):
     assert "managedFields" not in row["object"]["metadata"]
 
 
-def test_an_autoscaler_that_somebody_else_made_is_shown(ansible: Ansible, api: Api, three_jobs: str):
+def test_an_unmanaged_autoscaler_is_shown(ansible: Ansible, api: Api, three_jobs: str):
     """That of KEDA, for one, has no labels of the job. One of another workload is not the job's."""
     for name, target in (("keda-hpa-web", "web"), ("other", "elsewhere")):
         spec = {

@@ -68,7 +68,7 @@ def test_a_finished_training_stays_in_the_history_after_its_time_to_live(ansible
     assert row["manifest"] is None
 
 
-def test_whoever_asks_for_a_job_that_is_gone_hears_how_it_ended(
+def test_info_on_a_job_that_is_gone_reports_how_it_ended(
     ansible: Ansible, api: Api, namespace: str, recorder: Recorder
 ):
     submitted(ansible, namespace)
@@ -127,7 +127,7 @@ def test_an_unchanged_training_neither_reads_nor_writes_the_history(
     assert not [request for request in recorder.writes if HISTORY in request]
 
 
-def test_a_run_that_ended_while_nobody_looked_is_said_to_be_unknown(ansible: Ansible, api: Api, namespace: str):
+def test_a_run_whose_end_was_not_observed_has_the_result_unknown(ansible: Ansible, api: Api, namespace: str):
     submitted(ansible, namespace)
     end(api, namespace)
     outlive(api, namespace)
@@ -176,7 +176,7 @@ def test_a_service_is_a_run_until_it_is_deleted(ansible: Ansible, api: Api, name
     assert (row["result"], row["status"]) == ("Deleted", None)
 
 
-def test_a_config_map_of_somebody_else_is_left_as_it_is(ansible: Ansible, api: Api, namespace: str):
+def test_an_unmanaged_config_map_is_left_as_it_is(ansible: Ansible, api: Api, namespace: str):
     theirs = {"metadata": {"name": "gpuctl-history", "labels": {"app": "theirs"}}, "data": {"key": "value"}}
     before = api.create("configmap", theirs, namespace)
     done = ansible.job(definition=training(), namespace=namespace)

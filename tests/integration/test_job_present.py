@@ -154,9 +154,7 @@ def test_what_others_set_is_left_alone(ansible: Ansible, api: Api, namespace: st
     assert deployment["spec"]["minReadySeconds"] == 2
 
 
-def test_a_field_that_somebody_else_changed_is_named_and_taken_over_only_on_request(
-    ansible: Ansible, api: Api, namespace: str
-):
+def test_a_field_of_another_manager_is_named_and_taken_over_only_on_request(ansible: Ansible, api: Api, namespace: str):
     ansible.job(definition=compute(), namespace=namespace)
     edited = {
         "spec": {"template": {"spec": {"containers": [{"name": "main", "image": "registry.example.com/hand:v1"}]}}}
@@ -174,7 +172,7 @@ def test_a_field_that_somebody_else_changed_is_named_and_taken_over_only_on_requ
     assert not ansible.job(definition=compute(), namespace=namespace).changed
 
 
-def test_an_object_of_somebody_else_is_never_touched(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
+def test_an_unmanaged_object_is_never_touched(ansible: Ansible, api: Api, recorder: Recorder, namespace: str):
     pod = {
         "metadata": {"labels": {"x": "y"}},
         "spec": {"containers": [{"name": "c", "image": "registry.example.com/x:v1"}]},

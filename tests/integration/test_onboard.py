@@ -165,7 +165,7 @@ def test_the_kubeconfig_works_until_its_owner_leaves(direct: Ansible, api: Api, 
 
 
 def test_the_kubeconfig_is_all_that_a_colleague_needs(direct: Ansible, api: Api, colleague: Colleague):
-    """Every command acts in the namespace of the kubeconfig, without being told."""
+    """Every command acts in the namespace of the kubeconfig by default."""
     done = run(direct, "onboard", **colleague.variables())
     assert f"Its namespace is {colleague.name}." in " ".join(done.output.split())
     own = Ansible(direct.directory, {"K8S_AUTH_KUBECONFIG": str(colleague.file), "COLUMNS": "160"})
@@ -434,7 +434,7 @@ def test_what_no_kubeconfig_can_be_written_for(
     assert not (ansible.directory / "file").exists()
 
 
-def test_a_file_of_somebody_else_is_neither_replaced_nor_deleted(ansible: Ansible, recorder: Recorder):
+def test_a_file_of_another_user_is_neither_replaced_nor_deleted(ansible: Ansible, recorder: Recorder):
     file = ansible.directory / "config"
     file.write_text("apiVersion: v1\nkind: Config\n")
     for state in ("present", "absent"):
@@ -457,7 +457,7 @@ def test_a_file_of_somebody_else_is_neither_replaced_nor_deleted(ansible: Ansibl
         ),
     ],
 )
-def test_objects_of_somebody_else_are_left_alone(
+def test_unmanaged_objects_are_left_alone(
     ansible: Ansible, api: Api, namespace: str, recorder: Recorder, kind: str, obj: dict[str, Any]
 ):
     made = api.create(kind, obj, namespace)

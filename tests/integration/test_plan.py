@@ -23,7 +23,7 @@ from .recorder import Recorder
 IMAGE = "registry.local/busybox:1"
 GPU = "nvidia.com/gpu"
 TEAMS = ("a", "b", "c")
-# Ends at once when it is told to.
+# Ends at once on SIGTERM.
 SLEEP = ["sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait"]
 SMALL = {"gpu": 0, "cpu": 0.01, "memory": "16Mi"}
 WORKLOADS = {"training": "job", "compute": "deployment", "notebook": "statefulset"}
@@ -288,7 +288,7 @@ def test_a_plan_is_applied_if_only_statuses_have_changed(small: Scene) -> None:
     assert small.api.get("deployment", "new", team)
 
 
-def test_a_plan_is_refused_once_somebody_has_changed_what_it_changes(small: Scene, recorder: Recorder) -> None:
+def test_a_plan_is_refused_once_another_user_has_changed_what_it_changes(small: Scene, recorder: Recorder) -> None:
     plan = small.plan()
     team = small.teams["a"]
     small.api.patch("deployment", "web", {"spec": {"replicas": 3}}, team)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The page of a plan in a real browser. GPUCTL_UPDATE_SCREENS=1 writes the picture in docs anew."""
+"""The page of a plan in a real browser. GPUCTL_UPDATE_SCREENS=1 writes the picture in docs again."""
 
 from __future__ import annotations
 

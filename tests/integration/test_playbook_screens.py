@@ -2,7 +2,7 @@
 """What every playbook prints at 80 columns, for a reviewer to read: screens/<playbook>.<callback>.txt.
 
 The commands of screens/commands.txt run one after the other on a simulated cluster. GPUCTL_UPDATE_SCREENS=1 writes the
-files anew.
+files again.
 """
 
 from __future__ import annotations

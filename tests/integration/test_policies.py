@@ -150,7 +150,7 @@ def test_a_wrong_policy_changes_nothing(place: Place, changes: dict[str, Any], r
 
 
 def test_numbers_by_pool_are_numbers_of_what_the_pools_have(place: Place, pools: list[str]):
-    """Pools with the same accelerators cannot be told apart by the API server, and that is said."""
+    """The API server cannot distinguish pools with the same accelerators, and that is said."""
     nvidia, ascend, other = pools
     refused = place.ansible.module(
         "gpuctl_policy", definition=place.manifest(pools=[nvidia, other], max_gpus_in_pools={nvidia: 8, other: 8})
@@ -202,7 +202,7 @@ def test_jobs_within_the_policy_run(place: Place):
         assert "3 GPUs in a job, more than team vision may use. Use at most 2." in refused.message
 
 
-def test_what_is_forbidden_is_told_before_anything_is_sent(place: Place):
+def test_what_is_forbidden_is_reported_before_any_request(place: Place):
     """By gpuctl_fit_info and in check mode: what the policy and the Pod Security level forbid, where, and why."""
     network = {"namespaces": ["monitoring"]}
     place.apply(pools=["training-pool"], pod_security="baseline", network=network)

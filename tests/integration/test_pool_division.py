@@ -38,7 +38,7 @@ def labels(api: Api, node: str) -> dict[str, str]:
     return dict(api.get("node", node)["metadata"].get("labels") or {})
 
 
-def test_sharing_is_declared_shown_and_taken_back(
+def test_sharing_is_declared_shown_and_removed(
     ansible: Ansible, api: Api, field: Field, recorder: Recorder, node: str
 ) -> None:
     pool = field.pool("shared")

@@ -582,7 +582,7 @@ def test_a_namespace_enforces_pod_security(ansible: Ansible, api: Api, namespace
     assert {row["pod_security"] for row in rows(run(ansible, INFO)).values() if row["name"] == quota} == set()
 
 
-def test_a_level_that_somebody_else_has_set_is_a_conflict(ansible: Ansible, api: Api, namespace: str, quota: str):
+def test_a_level_set_by_another_field_manager_is_a_conflict(ansible: Ansible, api: Api, namespace: str, quota: str):
     api.patch("namespace", namespace, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})
     declared = {**manifest(quota, {namespace: {"pods": 3}}), "pod_security": "baseline"}
     refused = run(ansible, definition=declared)

@@ -319,7 +319,7 @@ EVERYBODY: set[Permission] = {
     ("get", "", ""),  # /version and /apis (system:discovery)
 }
 
-# Only sent when somebody else writes, or deletes, at the same moment (the object is read again), or has changed a job,
+# Only sent when another client writes, or deletes, at the same moment (the object is read again), or has changed a job,
 # or after an interruption.
 IN_RACES: set[Permission] = {
     ("get", "", "nodes"),  # engine/node_writer.py

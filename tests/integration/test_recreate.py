@@ -129,7 +129,7 @@ NAMED = ["resources.memory: 128 is 128 bytes", "resources.pool: pods cannot be",
 
 
 @pytest.mark.parametrize("check", [[], ["--check"]], ids=["run", "check"])
-def test_submit_refuses_what_nobody_can_mean(
+def test_submit_refuses_contradictory_options(
     ansible: Ansible, api: Api, namespace: str, recorder: Recorder, check: list[str]
 ):
     declare(ansible, *IMPOSSIBLE)

@@ -62,7 +62,7 @@ def test_a_failure_reaches_a_webhook_once_over_a_restart(cluster: Cluster, api: 
             first.wait_for("watching")
             _fail(api, "first", evil, description)
             eventually(lambda: receiver.requests, 90)
-            # What was told is written within two seconds; a process that is killed before tells it again.
+            # What was sent is recorded within two seconds; a process that is killed before sends it again.
             eventually(lambda: "Failed" in (tmp_path / "state").read_text())
             first.stop()
         _fail(api, "second", evil, description)
@@ -80,7 +80,7 @@ def test_a_failure_reaches_a_webhook_once_over_a_restart(cluster: Cluster, api: 
 
 
 def test_the_other_rulebooks(cluster: Cluster, api: Api, tmp_path: Path) -> None:
-    """A lost node's jobs are started elsewhere, and an alert is told once. One process: Java takes seconds to start."""
+    """A lost node's jobs are started elsewhere, and an alert is sent once. One process: Java takes seconds to start."""
     together = tmp_path / "together.yml"
     texts = [(RULEBOOKS / f"{name}.yml").read_text(encoding="utf-8") for name in ("requeue", "alerts")]
     together.write_text(yaml.safe_dump([ruleset for text in texts for ruleset in yaml.safe_load(text)]))

@@ -267,7 +267,7 @@ def test_what_both_declare_is_a_conflict_that_names_both_and_is_taken_over_by_na
     assert set(world.live().values()) == {other.source}
     assert {obj["metadata"]["uid"] for obj in world.api.list("pod", one.own)} == uids
     assert not succeeded(other.provision())
-    # Who had it before is told, and does not take it back.
+    # The former owner is told of it by an error, and does not restore it.
     assert all(result["failed"] for result in one.provision())
     assert one.drift()["undeclared"] == []
 

@@ -177,7 +177,7 @@ def test_it_is_shown_again_until_it_is_interrupted(ansible: Ansible, namespace: 
     assert started.wait(30) != 0
 
 
-def test_a_playbook_of_somebody_else_looks_as_ever(ansible: Ansible):
+def test_a_playbook_of_another_project_looks_as_before(ansible: Ansible):
     plain = Ansible(ansible.directory, {**ansible.environment, "ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain"})
     run = plain.play([{"name": "Say it", "ansible.builtin.debug": {"msg": "hello"}}])
     assert "TASK [Say it]" in run.output

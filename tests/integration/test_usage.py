@@ -131,7 +131,7 @@ def test_the_hours_are_exact_without_prometheus(world: World, group: str, attrib
     assert "not known without Prometheus" in result["notes"][-1]
 
 
-def test_what_nobody_held_is_the_rest(world: World):
+def test_unallocated_hours_are_the_rest(world: World):
     """The simulated nodes have joined after the schedule, so there was nothing to hold by what Kubernetes knows."""
     assert world.usage()["capacity_hours"] == 0
     later = world.ansible.module("gpuctl_usage_info", range="1m").result
@@ -140,7 +140,7 @@ def test_what_nobody_held_is_the_rest(world: World):
 
 @needs_prometheus
 def test_the_hours_are_exact_by_prometheus_alone(server: Prometheus, tmp_path: Path):
-    """All objects are gone, and nobody has recorded them."""
+    """All objects are gone, and no history has them."""
     with Cluster(nodes=0, controllers=False).running() as cluster:
         result = World(cluster, tmp_path).usage(prometheus_url=server.url)
     assert by(result, "team") == pytest.approx(hours(PODS, "team", WHOLE), rel=ONE_PERCENT)

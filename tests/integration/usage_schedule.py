@@ -173,7 +173,7 @@ def _text(seconds: int) -> str:
 
 
 def openmetrics(pods: Iterable[ScheduledPod], since: int = -3600, until: int = RANGE, step: int = 60) -> Iterator[str]:
-    """What kube-state-metrics and dcgm-exporter told, metric by metric, as promtool reads it."""
+    """What kube-state-metrics and dcgm-exporter served, metric by metric, as promtool reads it."""
     pods = list(pods)
     moments = range(since, until + 1, step)
     # A pod holds within the scrapes from its start on, up to its end.

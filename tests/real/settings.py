@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What these tests have to be told about a cluster, by environment variables (CONTRIBUTING.md lists them)."""
+"""What these tests have to know about a cluster, by environment variables (CONTRIBUTING.md lists them)."""
 
 from __future__ import annotations
 

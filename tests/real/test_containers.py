@@ -25,7 +25,7 @@ def test_a_training_that_succeeds(ansible: Ansible, namespace: str):
 
 
 @pytest.mark.parametrize("code", [1, 137])
-def test_a_crash_is_retried_and_told(ansible: Ansible, api: Api, namespace: str, code: int):
+def test_a_crash_is_retried_and_reported(ansible: Ansible, api: Api, namespace: str, code: int):
     """137 is SIGKILL. It is out of memory only if the kubelet says so."""
     ansible.job(definition=shell("training", "crash", f"exit {code}"), namespace=namespace)
     text = reason(ansible, namespace, "crash", f"exit code {code}")

@@ -21,7 +21,7 @@ wanted = ("NoNewPrivs", "Seccomp", "CapEff", "Uid", "Gid", "Groups")
 print(*(f"{name}={'/'.join(status[name].split())}" for name in wanted), sep="\\n")
 print("token", os.path.exists("/var/run/secrets/kubernetes.io/serviceaccount/token"))
 """
-# A copy of a program that belongs to root and has the setuid bit, run by somebody else.
+# A copy of a program that belongs to root and has the setuid bit, run by another user.
 SETUID = """
 import os, shutil, sys
 shutil.copy(os.path.realpath("/bin/busybox") if os.path.exists("/bin/busybox") else sys.executable, "/tmp/id")

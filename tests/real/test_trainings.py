@@ -51,7 +51,7 @@ line = f"rank {dist.get_rank()} of {dist.get_world_size()}: node {os.environ['GR
 os.write(1, f"{line}\\n".encode())
 dist.destroy_process_group()
 """
-# Counts to 60, saves where it is when it is told to end, slowly, and continues from there.
+# Counts to 60, saves where it is on SIGTERM, slowly, and continues from there.
 COUNTER = """
 import os, pathlib, signal, sys, time
 
@@ -219,7 +219,7 @@ def test_a_training_does_not_start_beside_its_predecessor(ansible: Ansible, api:
 
 
 def test_a_command_with_a_wrong_name_next_to_a_right_one(ansible: Ansible, namespace: str):
-    """continue_on_error: the one that can run runs, the other one is told, with its log."""
+    """continue_on_error: the one that can run runs, the other one is reported, with its log."""
     jobs = [shell("training", "good", "true"), command("training", "bad", ["no-such-program"])]
     result = ansible.job(
         definition=jobs, namespace=namespace, wait=True, wait_for="complete", wait_timeout=120, continue_on_error=True

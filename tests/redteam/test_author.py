@@ -134,8 +134,8 @@ def test_a_policy_holds_authors_to_its_roots(ansible: Ansible, api: Api, namespa
     assert bound.job(definition=compute("fine", storage=mounts("/data/x")), namespace=namespace).changed
 
 
-def test_a_policy_that_cannot_be_read_lets_nobody_through(ansible: Ansible, api: Api, namespace: str) -> None:
-    """Somebody removes the administrator's policy: nothing is submitted until it is back."""
+def test_a_policy_that_cannot_be_read_blocks_all_jobs(ansible: Ansible, api: Api, namespace: str) -> None:
+    """The administrator's policy is removed: nothing is submitted until it is back."""
     lost = replace(ansible, environment={**ansible.environment, "GPUCTL_POLICY": "/nowhere/policy.yaml"})
     result = lost.job(definition=compute("a"), namespace=namespace)
     assert "/nowhere/policy.yaml: file or directory not found" in result.message

@@ -230,7 +230,7 @@ def _sparse(path: Path) -> None:
 
 
 NO_FILES: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a FIFO that nobody writes": (_fifo, "not a regular file"),
+    "a FIFO without a writer": (_fifo, "not a regular file"),
     "/dev/zero": (_device, "not a regular file|symbolic link out of the directory"),
     "a link to itself": (_loop, "not readable"),
     "a sparse file of a terabyte": (_sparse, "larger than 1024 KiB"),

@@ -196,7 +196,7 @@ def careless(trap: Trap) -> Iterator[str]:
 
 @pytest.mark.parametrize("cached", [False, True], ids=["read", "from the cache"])
 def test_no_text_from_the_cluster_is_a_template(ansible: Ansible, trap: Trap, careless: str, cached: bool):
-    """Templates in labels, annotations, names, pools and times of nodes: all stay text, and odd nodes are no hosts."""
+    """Templates in labels, annotations, names, pools and times: all stay text, and malformed nodes are no hosts."""
     tool = replace(ansible, environment={})
     folder = str(ansible.directory / "cache")
     cache = {"cache": True, "cache_plugin": "ansible.builtin.jsonfile", "cache_connection": folder} if cached else {}

@@ -216,7 +216,7 @@ PODS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("attack", PODS)
 def test_a_pod(guarded: Guarded, attack: str):
     body, reason = PODS[attack]
-    api = guarded.api  # Pods are created by controllers; whoever creates them, the policy counts.
+    api = guarded.api  # Pods are created by controllers; the policy counts them for every creator.
     if {"serviceAccount", "serviceAccountName"} & body["spec"].keys():
         path = PATHS["serviceaccount"].format(guarded.namespace)
         assert api.call("POST", path, {"metadata": {"name": "pipeline"}})[0] in (201, 409)

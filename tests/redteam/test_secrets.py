@@ -285,7 +285,7 @@ def test_credentials_of_a_kubeconfig_for_another_host(shell: Ansible) -> None:
 # -- manifests ---------------------------------------------------------------------------------------------------------
 
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqh-77aa\n-----END PRIVATE KEY-----\n"
-# A variable, and what of its value nobody may see.
+# A variable, and what of its value must not be shown.
 HIDDEN = {
     "PGPASSWORD": ("pg-{}", "pg-{}"),
     "SSHPASS": ("ssh-{}", "ssh-{}"),
@@ -447,7 +447,7 @@ def test_a_secret_of_a_megabyte_of_lines(ansible: Ansible, api: Api, namespace: 
 
 
 def test_words_of_one_tenant_in_the_results_of_others(cluster: Ansible, namespace: str) -> None:
-    """A tenant's TOKEN is a word such as Running or a colleague's name: nobody's status or name may be masked."""
+    """A tenant's TOKEN is a word such as Running or a colleague's name: no status or name may be masked."""
     words = ["Running", "Pending", "Deployment", "victim", "Ready", namespace, "compute", "create", "unchanged", "0/1"]
     attacker = compute("attacker", environment={"env": {f"TOKEN_{number}": word for number, word in enumerate(words)}})
     both = [attacker, compute("victim"), training("other")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A malicious server, or whoever answers in the place of the API server."""
+"""A malicious server, or another one that answers in the place of the API server."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_decompression_bomb(bomb: bytes) -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd", "x" * 10_000])
 def test_other_encodings_are_refused(encoding: str, bomb: bytes) -> None:
-    """A server compresses a bomb twice, or in a way that nobody has asked for."""
+    """A server compresses a bomb twice, or in a way that was not asked for."""
     with hostile(lambda request: request.answer(bomb, headers=f"{JSON}Content-Encoding: {encoding}\r\n")) as server:
         assert f"a body encoded as '{encoding[:50]}" in attacked(server).message
 
@@ -588,8 +588,8 @@ def speaking(authority: Path, name: str) -> ssl.SSLContext:
         ("expired", "expired", "cannot verify the certificate"),
     ],
 )
-def test_a_certificate_of_somebody_else(authority: Path, shown: str, trusted: str, words: str) -> None:
-    """Somebody between the task and its server shows a certificate of his own: he sees no token."""
+def test_a_certificate_of_another_server(authority: Path, shown: str, trusted: str, words: str) -> None:
+    """A server between the task and its API server shows a certificate of its own: it gets no token."""
     with hostile(lambda request: request.list(), speaking(authority, shown)) as server:
         assert words in attacked(server, ca_cert=str(authority / f"{trusted}.crt")).message
         assert server.heads == []

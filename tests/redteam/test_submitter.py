@@ -155,7 +155,7 @@ def test_the_pool_of_a_node(stage: Stage):
 
 
 def test_the_taints_of_a_node(stage: Stage):
-    """A submitter cordons a node so that nobody else gets it: refused."""
+    """A submitter cordons a node to keep it from others: refused."""
     stage.refused("PATCH", f"{PATHS['node']}/{stage.node}", {"spec": {"unschedulable": True}}, MERGE)
 
 
@@ -201,7 +201,7 @@ def test_more_in_its_own_role(stage: Stage):
     stage.refused("POST", stage.in_own("role"), {"metadata": {"name": "mine"}, **everything})
 
 
-def test_the_name_of_somebody_else(stage: Stage):
+def test_the_name_of_another_user(stage: Stage):
     """A submitter impersonates a cluster administrator: refused."""
     disguised = copy.copy(stage.attacker)
     disguised.headers = {**stage.attacker.headers, "Impersonate-User": "admin", "Impersonate-Group": "system:masters"}
@@ -415,7 +415,7 @@ def test_gpuctl_job_writes_no_priority_class(attack: Ansible, recorder: Recorder
 
 
 def test_gpuctl_job_says_that_a_priority_class_is_wrong(attack: Ansible, api: Api, stage: Stage):
-    """Somebody has made gpuctl-low the highest priority: whoever submits is told, and an administrator corrects it."""
+    """gpuctl-low has become the highest priority: a submit reports it, and an administrator corrects it."""
     labels = {"app.kubernetes.io/managed-by": "runwhere.gpuctl"}
     wrong = {"metadata": {"name": "gpuctl-low", "labels": labels}, "value": 1_000_000_000}
     api.delete("priorityclass", "gpuctl-low")

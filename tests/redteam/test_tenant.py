@@ -67,7 +67,7 @@ def test_a_service_without_ports_does_not_hide_jobs(ansible: Ansible, api: Api, 
 
 
 def test_a_service_with_the_labels_of_a_notebook_does_not_get_its_token(ansible: Ansible, api: Api, namespace: str):
-    """A tenant labels a Service as a colleague's notebook; its URL, with the token in it, is shown to nobody."""
+    """A tenant labels a Service as a colleague's notebook; its URL, with the token in it, is not shown."""
     ansible.job(definition=notebook(environment={"env": {"JUPYTER_TOKEN": "s3cr3t-token"}}), namespace=namespace)
     planted = {
         "metadata": {"name": "login", "labels": labels_of("lab", "notebook", namespace)},
@@ -80,7 +80,7 @@ def test_a_service_with_the_labels_of_a_notebook_does_not_get_its_token(ansible:
 
 
 @pytest.mark.parametrize("index", ["abc", "9" * 63])
-def test_a_pod_with_an_odd_index_hides_no_logs(ansible: Ansible, api: Api, namespace: str, index: str):
+def test_a_pod_with_a_malformed_index_hides_no_logs(ansible: Ansible, api: Api, namespace: str, index: str):
     """A tenant gives a pod the labels of a training and an index that is no number; info and logs still answer."""
     ansible.job(definition=training(), namespace=namespace)
     labels = {**labels_of("train", "training", namespace), "batch.kubernetes.io/job-completion-index": index}
@@ -148,7 +148,7 @@ def test_a_broken_entry_of_the_ledger_stops_no_training(
 def test_a_forged_entry_of_the_ledger_is_no_success(
     ansible: Ansible, colleague: Api, submitter: Api, api: Api, namespace: str
 ):
-    """A tenant records a training as succeeded that never ran; the victim is told that nothing proves it."""
+    """A tenant records a training as succeeded that never ran; the message says that there is no evidence."""
     write_ledger(colleague, namespace, train=entry(result="Succeeded", finished_at="2026-01-01T01:00:00Z"))
     task = ansible.job(definition=training(), namespace=namespace, rerun="never")
     row = rows(task)["train"]
@@ -257,7 +257,7 @@ def test_a_manifest_of_the_same_name_does_not_replace_a_colleagues_job(
 
 
 def test_nonsense_in_the_annotation_of_the_submitter_hides_no_jobs(ansible: Ansible, api: Api, namespace: str):
-    """A tenant writes nonsense over who submitted a job; it is a job of nobody known, and all jobs stay visible."""
+    """A tenant writes nonsense over who submitted a job; the job has no known submitter, and all jobs stay visible."""
     ansible.job(definition=[compute(), training()], namespace=namespace)
     for text in ("[" * 100_000, "{", '{"user": 5, "host": []}'):
         annotations = {"runwhere.ai/submitted-by": text, "runwhere.ai/paused-replicas": "9" * 5000}
@@ -291,7 +291,7 @@ def test_a_planted_history_stops_no_accounts(ansible: Ansible, colleague: Api, n
         assert "2 entries are malformed, run-2.was the last" in on_one_line(task)
 
 
-def test_much_data_of_a_tenant_blinds_nobody(ansible: Ansible, colleague: Api, namespace: str):
+def test_much_data_of_a_tenant_hides_no_data_of_others(ansible: Ansible, colleague: Api, namespace: str):
     """A list is read in smaller pages where a page would exceed what is read of one answer."""
     for number in range(22):
         planted = planted_history(f"gpuctl-history-{number}", {f"k{part}": "x" * 100_000 for part in range(10)})

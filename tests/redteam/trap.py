@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 # Clears the screen, sets the title and the clipboard (OSC 52), overwrites the line; C1's CSI; an override of the
-# direction of text, and a character that nobody sees.
+# direction of text, and an invisible character.
 ESCAPES = "\x1b[2J\x1b]0;title\x07\x1b]52;c;ZXZpbA==\x07\r\x9b31m\u202egnp.exe\u202c\u200b"
 SHOWN = r"\x1b[2J\x1b]0;title\x07\x1b]52;c;ZXZpbA==\x07\x0d\x9b31m\u202egnp.exe\u202c\u200b"
 
@@ -38,7 +38,7 @@ class Trap:
 
     @property
     def unsafe(self) -> str:
-        """A tag of YAML, for whoever loads the text again."""
+        """A tag of YAML, for a program that loads the text again."""
         return f"!unsafe {self.template}"
 
     @property

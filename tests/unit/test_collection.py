@@ -192,7 +192,7 @@ def test_ci_runs_make_targets_and_every_environment() -> None:
 
 
 def test_actions_are_pinned() -> None:
-    """A tag can be moved to other code by whoever takes over an action; a commit cannot."""
+    """A tag can be moved to other code by an attacker who takes over an action; a commit cannot."""
     names = [name for name in files(ROOT) if name.startswith(".github/")]
     used = [line for name in names for line in re.findall(r"uses: *(.*)", _text(name))]
     assert used

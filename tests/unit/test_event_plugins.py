@@ -185,7 +185,7 @@ def test_the_source_is_documented_as_it_is() -> None:
     assert options["types"]["choices"] == list(EVENT_TYPES)
 
 
-def test_a_variable_that_is_not_set_is_named_with_the_remedy() -> None:
+def test_a_variable_that_is_not_set_is_named_with_a_hint() -> None:
     """ansible-rulebook hands it to the source as it is."""
     given = {"prometheus_url": StrictUndefined(name="gpuctl_prometheus_url")}
     with pytest.raises(SourceFailed, match=r"'gpuctl_prometheus_url' is undefined\. Set it in the file of --vars"):

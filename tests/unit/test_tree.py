@@ -38,7 +38,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 def test_a_private_file_that_lies_in_the_clone_is_not_published(clone: Path):
-    """Whoever reads the tarball must not find what nobody has told git or the tarball of."""
+    """The tarball has no file that git or its list of contents does not name."""
     public = ["README.md", "plugins/module_utils/kube/client.py", "plugins/action/x.py", "roles/jobs/tasks/main.yml"]
     for name in (*PRIVATE, *public):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)

@@ -116,12 +116,12 @@ def test_claiming_that_nothing_was_changed():
     assert broken(seen) == {"message"}
 
 
-def test_claiming_that_a_job_was_put_back():
+def test_claiming_that_a_job_was_restored():
     seen = replace(GOOD, after=state(THEIRS), first=failed("no. The former Job was restored.", changed=True))
     assert "message" in broken(seen)
 
 
-def test_a_deleted_job_that_nobody_speaks_of():
+def test_a_deleted_job_that_no_report_mentions():
     seen = replace(GOOD, after=state(THEIRS), first=failed("training train: HTTP 500", changed=True))
     assert broken(seen) == {"deletion"}
     assert broken(replace(seen, first=failed("the former Job was deleted", changed=True))) == set()

@@ -146,7 +146,7 @@ def test_an_error_of_the_server(lane: Lane, upstream: Upstream, fault: str, stat
         ("other", 200, '{"kind": "Status"', False),
     ],
 )
-def test_an_answer_of_somebody_else(lane: Lane, upstream: Upstream, fault: str, status: int, text: str, arrives: bool):
+def test_an_answer_of_another_server(lane: Lane, upstream: Upstream, fault: str, status: int, text: str, arrives: bool):
     strike(lane, fault)
     answer = ask(lane)
     assert answer.status == status
@@ -282,7 +282,7 @@ def test_a_silent_watch(lane: Lane):
 
 
 def test_a_server_that_is_away_resets(lane: Lane, upstream: Upstream, proxy: Proxy):
-    proxy.target = "http://127.0.0.1:9"  # discard: nobody listens
+    proxy.target = "http://127.0.0.1:9"  # discard: not listening
     with pytest.raises(urllib3.exceptions.ProtocolError):
         ask(lane)
 

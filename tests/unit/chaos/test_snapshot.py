@@ -36,7 +36,7 @@ def test_the_same_job_in_another_namespace_of_another_uid_is_the_same():
     assert one.versions != other.versions
 
 
-def test_a_field_that_somebody_wants_is_a_difference():
+def test_a_field_that_is_declared_is_a_difference():
     other = job()
     other["spec"]["parallelism"] = 1
     assert differences(Snapshot.of([job()]).contents, Snapshot.of([other]).contents) == [

@@ -52,7 +52,7 @@ NVIDIA_TAINT, ACME_TAINT = ({"key": key, "effect": "NoSchedule"} for key in ("nv
 
 @pytest.fixture
 def acme() -> Iterator[None]:
-    """A vendor that nobody knows."""
+    """An unknown vendor."""
     use_catalog(built_in_catalog().with_profiles(load_profiles([("acme.yml", ACME_PROFILE)])))
     yield
     use_catalog(None)
@@ -593,7 +593,7 @@ def test_what_is_known_of_images(pool: PoolHardware, fields: dict[str, str], war
     assert said == warnings
 
 
-# ---- A vendor that nobody knows counts everywhere
+# ---- An unknown vendor counts everywhere
 
 
 @pytest.mark.usefixtures("acme")

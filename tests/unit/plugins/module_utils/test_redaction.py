@@ -315,7 +315,7 @@ PIECES = [
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_text_that_repeats_itself_takes_no_longer_than_another(piece: str) -> None:
-    """A search that starts anew at each repetition and runs to the end of the text would take minutes."""
+    """A search that starts again at each repetition and runs to the end of the text would take minutes."""
     for text in (piece * (200_000 // len(piece)), f"x=://@tcp( {piece * (200_000 // len(piece))}"):
         redact_arguments([text])
         mask_forms(text)

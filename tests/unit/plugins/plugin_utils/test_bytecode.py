@@ -54,6 +54,6 @@ def test_bytecode_older_or_newer_than_its_source_is_not_used(tmp_path: Path, sta
     assert "bad marshal data" not in run_task(tmp_path)
 
 
-def test_no_bytecode_is_written_where_python_is_told_not_to(tmp_path: Path) -> None:
+def test_no_bytecode_is_written_where_python_may_not_write_it(tmp_path: Path) -> None:
     assert "state" in run_task(tmp_path, PYTHONDONTWRITEBYTECODE="1")
     assert not bytecode(tmp_path)

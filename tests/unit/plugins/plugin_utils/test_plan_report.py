@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A plan as a screen of 80 columns, as a page and as data. GPUCTL_UPDATE_SCREENS=1 writes the screen anew."""
+"""A plan as a screen of 80 columns, as a page and as data. GPUCTL_UPDATE_SCREENS=1 writes the screen again."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What people see. The screens are kept as text in the folder screens/; GPUCTL_UPDATE_SCREENS=1 writes them anew."""
+"""What people see. The screens are kept as text in the folder screens/; GPUCTL_UPDATE_SCREENS=1 writes them again."""
 
 from __future__ import annotations
 
@@ -399,7 +399,7 @@ def test_check_mode_has_one_table_with_each_reason_once() -> None:
     assert "\n".join(lines).count("too little nvidia.com/gpu") == 1
 
 
-def test_what_somebody_paused_is_explained_last() -> None:
+def test_paused_jobs_are_explained_last() -> None:
     paused = [{"name": f"p{number}", "status": "Paused", "reason": "The job is suspended."} for number in range(3)]
     lines = reasons_block([*paused, {"name": "sft", "status": "Pending", "reason": "It needs 8 GPUs."}], 80, 1)
     assert lines[0] == "sft (Pending): It needs 8 GPUs."

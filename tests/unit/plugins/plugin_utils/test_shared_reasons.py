@@ -139,7 +139,7 @@ def test_every_reason_in_the_code_has_a_case(monkeypatch: pytest.MonkeyPatch):
 def test_no_word_but_the_names_of_pods_is_left_out(case: str):
     for first, second in zip(*(written(case, job) for job in JOBS), strict=True):
         shown = shared_reasons(rows(first, second))
-        if len(shown) == 2:  # It names something else of its own, which nobody may leave out.
+        if len(shown) == 2:  # It names something else of its own, which must not be left out.
             assert "ResourceClaimTemplate alpha-" in first
             continue
         (text,) = shown

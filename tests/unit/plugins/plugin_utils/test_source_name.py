@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A directory is one source, whoever checks its repository out, by whatever protocol."""
+"""A directory is one source for every user who checks its repository out, by any protocol."""
 
 from __future__ import annotations
 

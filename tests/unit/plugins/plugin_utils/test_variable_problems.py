@@ -156,13 +156,13 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("playbook", "given", "expected"), PROBLEMS.values(), ids=PROBLEMS)
-def test_what_is_missing_or_wrong_is_said_with_its_remedy(
+def test_missing_and_wrong_values_are_reported_with_a_hint(
     playbook: str, given: dict[str, Any], expected: list[str]
 ) -> None:
     assert value_problems(described_playbooks()[playbook], given, in_awx=False) == expected
 
 
-def test_a_job_of_awx_is_told_the_question_of_the_survey() -> None:
+def test_a_job_of_awx_names_the_question_of_the_survey() -> None:
     assert value_problems(described_playbooks()["logs"], {}, in_awx=True) == [
         'Missing variable: gpuctl_name. Answer "Name" in the survey, or set the extra variable.'
     ]

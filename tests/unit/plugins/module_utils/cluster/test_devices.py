@@ -156,7 +156,7 @@ def test_a_claim_that_two_pods_hold_counts_once():
     )
 
 
-def test_a_claim_that_nobody_holds_any_more_still_has_its_device():
+def test_a_claim_that_no_pod_holds_any_more_still_has_its_device():
     assert counted([EIGHT], [claim("p", "n1/gpu-0")], []) == (8, 1, [])
 
 
@@ -344,7 +344,7 @@ REASONS: dict[str, tuple[Object, list[Object], str]] = {
         f"quota q of the namespace is exhausted ({KEY}: 3 requested, 2 of 4 used). Delete a job, request less, or have "
         "the quota raised.",
     ),
-    "a claim of somebody else": (
+    "a claim of another user": (
         waiting_pod(resourceClaimName="shared"),
         [],
         "pod x-1 is not scheduled as long as its ResourceClaim shared is missing or being deleted.",
@@ -355,7 +355,7 @@ REASONS: dict[str, tuple[Object, list[Object], str]] = {
         "pod x-1 cannot be scheduled: selector #0 of its claim fails on a device: no such key: model. Correct the "
         "selector: not every device has what it names.",
     ),
-    "devices that nobody can read": (
+    "unreadable devices": (
         waiting_pod(
             "0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, preemption: 0/2 nodes are "
             "available: 2 Preemption is not helpful for scheduling."

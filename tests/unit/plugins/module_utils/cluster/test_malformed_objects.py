@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Objects that nobody expects: each field of each kind that is read is replaced in turn, by nothing and by anything.
+"""Unexpected objects: each field of each kind that is read is replaced in turn, by nothing and by anything.
 
 Whatever a tenant, a node or a broken server puts into one object, no task may end with it, and what the task says about
 all other objects stays the same. ``GPUCTL_MUTANTS`` is the number of mutants for each module (default: a few hundred).
@@ -460,7 +460,7 @@ def _concerned(place: Place) -> set[str]:
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_one_odd_object_ends_no_task_and_changes_no_other_row(reader):
+def test_one_malformed_object_ends_no_task_and_changes_no_other_row(reader):
     read, _kinds, name, fragile = READERS[reader]
     normal, warnings = read(WORLD)
     assert not normal.get("failed"), normal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""An idle node is not a node whose usage nobody may read."""
+"""A node whose usage may not be read is not an idle node."""
 
 from __future__ import annotations
 

@@ -377,8 +377,8 @@ def test_a_refused_prerequisite_fails_the_plans_that_need_it_and_no_others():
 
 
 def test_a_blocked_plan_sends_nothing_and_needs_no_prerequisites():
-    plans = [service_plan("a", needs_class=True).blocked_by("somebody else has that name."), service_plan("b")]
-    assert fates(plans, apply("b"), keep_going=True) == ["somebody else has that name.", "create Deployment b"]
+    plans = [service_plan("a", needs_class=True).blocked_by("another object has that name."), service_plan("b")]
+    assert fates(plans, apply("b"), keep_going=True) == ["another object has that name.", "create Deployment b"]
 
 
 def test_an_unreachable_server_ends_it_in_any_case():

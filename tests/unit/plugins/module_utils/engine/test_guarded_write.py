@@ -197,7 +197,7 @@ def test_a_deletion_succeeds_although(exchanges):
     remove(*exchanges)
 
 
-def test_what_another_run_has_created_again_is_planned_anew():
+def test_what_another_run_has_created_again_is_planned_again():
     """Otherwise the objects around it would be deleted, which may be those of the other run by now."""
     replaced = {**STALE, "message": "the UID in the precondition (a) does not match the UID in record (b)"}
     for refused in (STALE, replaced):

@@ -122,12 +122,12 @@ def test_a_field_of_the_manifest_beside_a_default_is_a_change() -> None:
     ("version", "lost"),
     [("1.1", "readinessProbe"), ("1.1", "securityContext"), ("1.2", "readinessProbe"), ("1.2", "env")],
 )
-def test_what_somebody_has_removed_is_put_back(version: str, lost: str) -> None:
+def test_what_was_removed_is_restored(version: str, lost: str) -> None:
     left = {name: value for name, value in BUILT[version].items() if name != lost}
     assert any(lost in path for path in changed(plan(desired(), built_by(version, left))))
 
 
-def test_what_somebody_else_has_set_at_the_path_stays_theirs() -> None:
+def test_what_another_manager_has_set_at_the_path_stays_theirs() -> None:
     present = built_by("1.0")
     present["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] = {"httpGet": {"path": "/", "port": 2}}
     assert changed(plan(desired(), present)) == []

@@ -29,7 +29,7 @@ TEXTS: dict[str, tuple[dict[str, Any], str]] = {
         {"result": "Deleted", "exit_code": None, "finished_at": None},
         f"{WHERE} was deleted. {ALL}",
     ),
-    "nobody looked": (
+    "its end was not observed": (
         {"result": "Unknown", "exit_code": None, "finished_at": None},
         f"{WHERE} no longer exists, and its end was not observed. {ALL}",
     ),

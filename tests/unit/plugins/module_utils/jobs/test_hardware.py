@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Jobs on the hardware of their pools, as modules run them: what is read for it, and accelerators that nobody knows."""
+"""Jobs on the hardware of their pools, as modules run them: what is read for it, and unknown accelerators."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def declare_by_config_map(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("by", ["ConfigMap", "file"])
-def test_a_vendor_that_nobody_knows_is_data_alone(cluster: Cluster, tmp_path: Path, by: str) -> None:
+def test_an_unknown_vendor_is_data_alone(cluster: Cluster, tmp_path: Path, by: str) -> None:
     environ = {}
     if by == "ConfigMap":
         declare_by_config_map(cluster)

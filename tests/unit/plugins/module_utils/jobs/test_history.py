@@ -91,7 +91,7 @@ def test_of_two_records_of_a_pod_the_one_that_knows_more_counts(swapped: bool) -
     assert found.holds["pod-1"] == HOLD._replace(exact=True)
 
 
-def test_a_pod_that_nobody_saw_ending_held_until_it_was_seen_last() -> None:
+def test_a_pod_whose_end_was_not_observed_held_until_it_was_seen_last() -> None:
     keys = {**job_keys(workload()), **pod_keys("run-1", HOLD._replace(end=None, exact=True))}
     run = read_history([config_map(keys)])["run-1"]
     (hold,) = run.known_holds(1000.0)

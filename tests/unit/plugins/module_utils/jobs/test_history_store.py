@@ -251,7 +251,7 @@ def test_a_run_whose_workload_is_still_there_stays() -> None:
 
 
 @pytest.mark.parametrize(("after", "is_outdated"), [(timedelta(days=89), False), (timedelta(days=91), True)])
-def test_a_long_run_that_nobody_saw_ending_is_kept_from_when_that_was_noticed(
+def test_a_long_run_whose_end_was_not_observed_is_kept_from_when_that_was_noticed(
     after: timedelta, is_outdated: bool
 ) -> None:
     noticed = datetime(2026, 8, 1, tzinfo=timezone.utc)

@@ -271,7 +271,7 @@ def test_nodes_that_may_not_be_listed_are_not_missing() -> None:
     assert rows[0]["reason"] == f"Not known: {'; '.join(rows[0]['unknown'])}."
 
 
-def test_nobody_says_that_a_change_helps_without_knowing_what_is_free() -> None:
+def test_no_change_is_suggested_without_knowing_what_is_free() -> None:
     snapshot = FitSnapshot([roomy_node(node("n1"))], None, priority_classes=CLASSES)
     row = rows_of(snapshot, [training(gpu=16)], Declared(), {}, NOW)[0]
     hint = "Lower resources.gpu, or spread the training with resources.node_count."
@@ -343,7 +343,7 @@ class TestEnds:
         assert self.ends(self.job("a"), ledgers=[ledger]) == {}
 
 
-def test_what_never_runs_is_told_what_would_run_later() -> None:
+def test_a_job_that_never_runs_gets_the_change_with_which_it_runs_later() -> None:
     row = judged([node("n1")], [pod("old", "n1", 8)], training(gpu=16))[0]
     hint = "With resources.gpu 8 instead of 16, it runs after others have ended."
     assert (row["verdict"], row["hint"]) == ("never", hint)

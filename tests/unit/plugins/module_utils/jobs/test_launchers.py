@@ -80,7 +80,7 @@ def test_a_level_that_the_pool_does_not_declare_changes_nothing(cluster: Cluster
     assert not cluster.call(lambda: cluster.registry.list("Job"))
 
 
-def test_processes_that_nobody_starts_are_warned_of_when_the_training_is_submitted(cluster: Cluster) -> None:
+def test_processes_without_a_launcher_are_warned_of_when_the_training_is_submitted(cluster: Cluster) -> None:
     session = Session(cluster)
     alone = script(distributed={"launcher": "none"})
     session.run(JOB, definition=alone)

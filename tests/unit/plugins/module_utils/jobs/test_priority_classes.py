@@ -44,7 +44,7 @@ def test_what_we_apply_is_right_with_and_without_the_defaults_of_the_server(prio
         ("low", {"preemptionPolicy": None}, "preemptionPolicy PreemptLowerPriority instead of Never"),
     ],
 )
-def test_what_is_wrong_is_named_with_the_remedy(priority: str, fields: dict[str, Any], words: str):
+def test_what_is_wrong_is_named_with_a_hint(priority: str, fields: dict[str, Any], words: str):
     live = {**priority_class(priority), **fields}
     (problem,) = priority_class_problems({live["metadata"]["name"]: live})
     assert words in problem

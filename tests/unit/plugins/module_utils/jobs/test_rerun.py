@@ -101,7 +101,7 @@ def test_a_training_is_run_again_or_left(asked, found, known, rerun, steps, mani
     assert plan.changed == (not left and "unchanged" not in steps[0])
 
 
-def test_an_entry_that_somebody_else_wrote_proves_nothing_but_a_live_job_does():
+def test_an_entry_of_another_field_manager_is_no_evidence_but_a_live_job_is():
     """The training is not run, which might overwrite its results, and nothing is claimed about it."""
     forged, by = entry(result="Succeeded"), Writer("kubectl-edit")
     gone = plan_rerun(plan_job("train", "ml", "training", [wanted("Job")], []), "a", [], forged, "on_change", NOW, by)

@@ -51,7 +51,7 @@ ODD = ["", "{", "[]", "5", '"anna"', "[" * 100_000, '{"user": 5, "host": "h"}', 
 
 
 @pytest.mark.parametrize("text", ODD)
-def test_an_annotation_that_is_not_ours_names_nobody(text: str) -> None:
+def test_an_annotation_that_is_not_ours_names_no_submitter(text: str) -> None:
     assert read_submitter(text) is None
 
 
@@ -66,7 +66,7 @@ LAUNCHED: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]] = {
     "by a user": ({"awx_user_name": "anna", "awx_job_id": 17, "tower_user_name": "anna"}, ANNA),
     "by an older AWX": ({"tower_user_name": "anna", "tower_job_id": 17}, ANNA),
     "by a schedule": ({"awx_job_id": 17}, {"GPUCTL_AWX_JOB": "17"}),
-    "by nobody": ({"ansible_user": "anna"}, {}),
+    "no submitter": ({"ansible_user": "anna"}, {}),
     "by a template": ({"awx_user_name": "{{ lookup('pipe', 'id') }}"}, {}),
     "by two lines": ({"awx_user_name": "anna\nben"}, {}),
 }
@@ -171,7 +171,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("check", [False, True], ids=["run", "check mode"])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_job_of_somebody_else_is_only_changed_on_request(cluster: Cluster, change: Any, check: bool) -> None:
+def test_a_job_of_another_user_is_only_changed_on_request(cluster: Cluster, change: Any, check: bool) -> None:
     run(cluster, ANNA)
     before = live(cluster)
     with pytest.raises(PlansRejected) as refused:
@@ -192,7 +192,7 @@ def test_applying_a_manifest_takes_the_job_over_and_a_pause_does_not(cluster: Cl
     assert recorded(cluster)["awx_user"] == "ben"
 
 
-def test_a_job_of_version_1_0_0_belongs_to_nobody_until_its_next_change(cluster: Cluster) -> None:
+def test_a_job_of_version_1_0_0_has_no_submitter_until_its_next_change(cluster: Cluster) -> None:
     run(cluster, ANNA)
     forget(cluster)
     assert not run(cluster, BEN)["changed"]
@@ -203,7 +203,7 @@ def test_a_job_of_version_1_0_0_belongs_to_nobody_until_its_next_change(cluster:
     assert recorded(cluster)["awx_user"] == "ben"
 
 
-def test_an_annotation_that_somebody_has_spoilt_can_be_taken_over(cluster: Cluster) -> None:
+def test_a_malformed_annotation_can_be_taken_over(cluster: Cluster) -> None:
     run(cluster, ANNA)
 
     def spoil(workload: dict[str, Any]) -> None:

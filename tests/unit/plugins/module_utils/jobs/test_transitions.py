@@ -86,7 +86,7 @@ PAUSE = {
     "a training that Kueue has admitted": (job(queue="q", active=True), {"spec.active": False}),
     "a training that waits in a queue": (job(queue="q", active=True, suspend=True), {"spec.active": False}),
     "a paused training in a queue": (job(queue="q", active=False, suspend=True, kept="1"), {}),
-    "one that somebody else has paused in its queue": (job(queue="q", active=False, suspend=True), {ANNOTATION: "1"}),
+    "one that another user has paused in its queue": (job(queue="q", active=False, suspend=True), {ANNOTATION: "1"}),
     "a finished training in a queue": (job(queue="q", status=COMPLETE), {}),
     "a service in a queue": (job("inference", queue="q"), {REPLICAS: 0, ANNOTATION: "3"}),
 }  # fmt: skip
@@ -130,7 +130,7 @@ RESUME = {
         {REPLICAS: 2},
     ),
     "a paused training in a queue": (job(queue="q", active=False, suspend=True, kept="1"), {ANNOTATION: ABSENT}),
-    "one that somebody else has paused in its queue": (
+    "one that another user has paused in its queue": (
         job(queue="q", active=False, suspend=True),
         {"spec.active": True},
     ),

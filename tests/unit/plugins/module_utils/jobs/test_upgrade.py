@@ -270,7 +270,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_row_is_of_something_that_was_built_so_and_that_upgrade_builds_anew(row: LaterDefault) -> None:
+def test_a_row_is_of_something_that_was_built_so_and_that_upgrade_builds_again(row: LaterDefault) -> None:
     built = {entry["manifest"]["job"]["name"]: entry for entries in RECORDED.values() for entry in entries}
     plans = [planned(entry, model) for entry in built.values() for model in jobs_of(entry).values()]
     of_kind = [plan.steps[0] for plan in plans if plan.steps[0].kind == row.kind]
@@ -327,7 +327,7 @@ def test_a_change_that_needs_a_recreation_is_refused_where_that_is_forbidden(upg
         upgraded.apply(upgraded.jobs["dist"], upgrade=True, on_immutable="fail")
 
 
-def test_a_default_that_somebody_removes_later_is_put_back(upgraded: Upgraded) -> None:
+def test_a_default_that_is_removed_later_is_restored(upgraded: Upgraded) -> None:
     """A workload says which version built it: what that version applied is missing, and is no later default."""
     upgraded.apply(upgraded.jobs["lab"], upgrade=True)
     notebook = upgraded.client.get(STATEFUL_SET, NAMESPACE, "lab")
@@ -341,7 +341,7 @@ def test_a_default_that_somebody_removes_later_is_put_back(upgraded: Upgraded) -
     assert probe(upgraded)["tcpSocket"] == {"port": 8888}
 
 
-def test_a_probe_that_somebody_else_has_set_stays_theirs(upgraded: Upgraded) -> None:
+def test_a_probe_of_another_manager_stays_theirs(upgraded: Upgraded) -> None:
     probe = {"httpGet": {"path": "/lab", "port": 8888}}
     theirs = {
         "apiVersion": "apps/v1",

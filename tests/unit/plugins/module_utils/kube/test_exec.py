@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What becomes of a command whose WebSocket is refused, answered by somebody else, or silent.
+"""What becomes of a command whose WebSocket is refused, answered by another server, or silent.
 
 tests/integration/test_copy.py runs commands that succeed.
 """
@@ -141,14 +141,14 @@ PAGES = {
 
 
 @pytest.mark.parametrize(("answer", "said"), PAGES.values(), ids=PAGES)
-def test_an_answer_of_somebody_else(answer: bytes, said: str):
+def test_an_answer_of_another_server(answer: bytes, said: str):
     with server(answer) as (url, heads), pytest.raises(ConnectionProblem) as problem:
         run(url)
     message = str(problem.value)
     assert message.startswith(f"no WebSocket to the API server at {url}{PATH}: {said}")
     assert message.endswith(" A proxy or load balancer in between has to pass WebSockets on.")
     assert "<" not in message
-    assert len(heads) == 1, "the credentials are sent to nobody else"
+    assert len(heads) == 1, "the credentials are sent to no other server"
 
 
 def test_a_silent_server_is_given_up_after_request_timeout():

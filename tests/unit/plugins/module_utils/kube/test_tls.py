@@ -22,7 +22,7 @@ from integration.certificates import pem_files
 
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """localhost: the server; client: trusted by it; stranger: trusted by nobody; locked: a key with a password."""
+    """localhost: the server; client: trusted by it; stranger: not trusted; locked: a key with a password."""
     directory = tmp_path_factory.mktemp("pki")
     for name in ("localhost", "client", "stranger"):
         pem_files(directory, name)

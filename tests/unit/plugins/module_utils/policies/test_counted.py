@@ -59,7 +59,7 @@ def test_keys(name: str, key: str) -> None:
     assert quota_key(name) == key
 
 
-def test_pools_are_told_apart_by_what_they_have() -> None:
+def test_pools_are_distinguished_by_what_they_have() -> None:
     policy = in_pools(a100=8, npu=4, claimed=2)
     assert is_limited(policy)
     assert pool_problems(policy, HARDWARE) == []
@@ -81,7 +81,7 @@ def test_pools_are_told_apart_by_what_they_have() -> None:
         ({"other": 8}, "pool not declared: other. Declare it first with M(gpuctl_pool)."),
     ],
 )
-def test_pools_that_cannot_be_told_apart_are_refused(most: dict[str, int], problem: str) -> None:
+def test_pools_that_cannot_be_distinguished_are_refused(most: dict[str, int], problem: str) -> None:
     (found,) = pool_problems(in_pools(**most), HARDWARE)
     assert found.startswith("policy p, teams.a.max_gpus_in_pools: ")
     assert problem in found

@@ -258,12 +258,12 @@ def test_the_shortest_limit_of_notebooks_counts() -> None:
 
 
 @pytest.mark.parametrize("data", [{}, {"rules": ""}, {"rules": "[]"}, {"rules": "{}"}, {"rules": '{"namespaces": 1}'}])
-def test_a_config_map_that_somebody_has_edited_is_not_read(data: Object) -> None:
+def test_an_edited_config_map_is_not_read(data: Object) -> None:
     assert read_rules({"metadata": {"name": "policy-x"}, "data": data}) is None
 
 
 @pytest.mark.parametrize("changes", [{"idle_for": "8x"}, {"idle_for": "0h"}, {"idle_for": 8}, {"below": "x"}])
-def test_a_limit_of_notebooks_that_somebody_has_spoilt_is_not_read(changes: Object) -> None:
+def test_a_malformed_limit_of_notebooks_is_not_read(changes: Object) -> None:
     config_map = policy_config_map(rules(teams={"a": {"notebooks": {"idle_for": "8h"}}}))
     data = json.loads(config_map["data"]["rules"])
     data["namespaces"]["a"]["notebooks"] |= changes

@@ -60,7 +60,7 @@ def test_the_first_failure_is_the_one_that_is_said(monkeypatch: pytest.MonkeyPat
     assert jobs.warnings == ["job one in namespace ml is still paused: one failed."]
 
 
-def test_a_job_that_somebody_had_paused_stays_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_a_user_had_paused_stays_paused(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = Jobs(monkeypatch)
     jobs.paused_before = {"two"}
     with drain.drained(jobs.task, JOBS):

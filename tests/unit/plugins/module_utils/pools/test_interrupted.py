@@ -110,7 +110,7 @@ def test_a_suspended_run_that_still_holds_the_lease_continues(field: Field) -> N
     assert field.labels() == {"node-1": "a", "node-2": "a"}
 
 
-def test_a_suspended_run_acquires_a_lease_again_that_nobody_has_acquired_since(field: Field) -> None:
+def test_a_suspended_run_acquires_a_lease_again_that_no_run_has_acquired_since(field: Field) -> None:
     client = field.client()
     client.before["node-2"] = suspend(field, lambda: release(field))
     before = field.lease()["spec"]["leaseTransitions"]

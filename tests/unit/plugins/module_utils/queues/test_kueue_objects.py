@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Kueue is never told of more than there is: not of a pool, and not of a namespace."""
+"""Kueue never gets more than there is: not of a pool, and not of a namespace."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_namespace_gets_no_more_than_its_quota():
     assert "memory" not in more
 
 
-def test_a_text_that_somebody_has_edited_is_no_share():
+def test_an_edited_text_is_no_share():
     def quota(text: str) -> dict[str, Any]:
         labels = {"app.kubernetes.io/managed-by": "runwhere.gpuctl"}
         return {

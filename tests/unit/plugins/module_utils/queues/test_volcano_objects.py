@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What Volcano is told: a Queue for each team, with its share, and no more than there is."""
+"""What Volcano gets: a Queue for each team, with its share, and no more than there is."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_who_may_be_stopped(preemption: str, reclaimable: bool):
     assert queue(Team("a"), preemption=preemption)["reclaimable"] is reclaimable
 
 
-def test_what_nobody_counts_is_not_limited():
+def test_what_is_not_counted_is_not_limited():
     spec = queue(Team("a", {"big": 4}), Capacity({**CAPACITY.amounts, "aliyun.com/gpu-mem": UNCOUNTED}, 16))
     assert "aliyun.com/gpu-mem" not in {**spec["capability"], **spec["deserved"]}
 

@@ -107,7 +107,7 @@ def test_in_a_terminating_namespace_everything_is_created() -> None:
     assert planned.plans[0].prerequisites[0].live, "it has to be deleted first"
 
 
-def test_unenforced_keys_are_removed_whoever_set_them() -> None:
+def test_unenforced_keys_are_removed_whichever_manager_set_them() -> None:
     declared = quota("q", team={"gpu": 4})
     before = applied(declared)
     before.objects["team"] = [live(resource_quota(declared, "team"), **{"nvidia.com/gpu": "4"})]
@@ -144,7 +144,7 @@ def test_a_quota_is_deleted_with_its_namespace() -> None:
 
 
 def test_an_empty_list_of_namespaces_is_not_all_of_them() -> None:
-    """A filter that matches nobody leaves an empty list."""
+    """A filter without a match leaves an empty list."""
     before = applied(quota("q", team={"cpu": 1}))
     assert plan_quota_removal([], "q", [], before, delete_namespaces=True).plans == []
     assert plan_quota_removal([], None, [], before, delete_namespaces=True).plans == []

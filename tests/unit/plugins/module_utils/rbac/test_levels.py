@@ -174,7 +174,7 @@ def other_bindings(name: str, namespace: str, level: str, *namespaces: str) -> l
         (other_bindings("robot", "team-a", "submit", "team-b"), "gpuctl-submit"),
     ],
 )
-def test_whoever_submits_reaches_the_accounts_of_the_namespace(others: list[dict[str, Any]], expected: str | None):
+def test_the_level_submit_reaches_the_accounts_of_the_namespace(others: list[dict[str, Any]], expected: str | None):
     for submitter in (robot("ci", "team-a"), Subject("User", "alice"), Subject("Group", "team-a")):
         own = bindings(submitter, "submit", ["team-a"], ["team-a"])
         assert [role for _one, _other, role in reachable_accounts([*own, *others])] == ([expected] if expected else [])

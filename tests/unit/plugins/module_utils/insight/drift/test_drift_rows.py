@@ -32,7 +32,7 @@ def entry(manager: str, part: str, key: str, minute: int | None) -> dict[str, An
 @pytest.mark.parametrize(
     ("theirs", "ours", "user"), [(2, 1, "bob"), (1, 2, None), (None, 1, None), (None, None, "bob")]
 )
-def test_the_annotation_of_the_last_write_names_nobody_if_that_was_ours(
+def test_the_annotation_of_the_last_write_names_no_user_if_that_was_ours(
     theirs: int | None, ours: int | None, user: str | None
 ) -> None:
     held = entry("kubectl", "f:labels", "app", theirs), entry("runwhere.gpuctl", "f:labels", "b", ours)

@@ -74,7 +74,7 @@ CASES: dict[str, tuple[dict[str, Any], Known, PodsOfJob, list[tuple[str, str | N
         training(condition("Complete", at(30)), succeeded=2, completionTime=at(30)), NEW, RAN,
         [("job.submitted", at(0)), ("job.started", at(5)), ("job.succeeded", at(30))],
     ),
-    "nobody knows when it started": (
+    "its start is unknown": (
         training(condition("Complete", at(30)), succeeded=2, completionTime=at(30)), PENDING, PodsOfJob(),
         [("job.started", None), ("job.succeeded", at(30))],
     ),

@@ -24,7 +24,7 @@ SILENCE = {
         "the kubelet of node n1 does not answer the API server (connection refused). The log of pod x-1 is there, and "
         "can be read once the kubelet answers",
     ),
-    "nobody may read nodes": (
+    "no permission to read nodes": (
         [],
         f"{GET}: net/http: TLS handshake timeout",
         "the kubelet of node n1 does not answer the API server (TLS handshake timeout). The log of pod x-1 is there, "

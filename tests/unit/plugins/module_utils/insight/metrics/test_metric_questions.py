@@ -71,7 +71,7 @@ def test_the_names_of_pods(name: str) -> None:
     assert [pod for pod in others if re.fullmatch(pattern, pod)] == []
 
 
-def test_a_job_that_was_created_anew_has_a_life_of_its_own() -> None:
+def test_a_job_that_was_created_again_has_a_life_of_its_own() -> None:
     status = {"completionTime": "2026-01-31T09:00:00Z"}
     job = measured_job(("team", "a.b"), [obj("Job", "a.b", status=status)])
     assert job.life is not None

@@ -64,7 +64,7 @@ def test_what_no_step_depends_on_does_not_matter() -> None:
     assert step_digests([ONE, unchanged]) == step_digests([ONE])
 
 
-def test_whoever_applies_it_does_not_matter() -> None:
+def test_any_user_may_apply_it() -> None:
     alice, bob = (effect(Step(Action.CREATE, deployment(1, **{SUBMITTED_BY: name}), {})) for name in ("alice", "bob"))
     assert step_digests([alice]) == step_digests([bob])
     assert step_digests([effect(Step(Action.CREATE, deployment(2), {}))]) != step_digests([alice])

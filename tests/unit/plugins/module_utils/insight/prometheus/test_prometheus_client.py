@@ -213,7 +213,7 @@ ERRORS: dict[str, tuple[Reply, str]] = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_what_is_no_answer_is_one_sentence_with_a_remedy(name: str) -> None:
+def test_what_is_no_answer_is_one_sentence_with_a_hint(name: str) -> None:
     reply, text = ERRORS[name]
     with prometheus_double(lambda asked: reply) as server, pytest.raises(KubeError) as caught:
         opened(server.url).query("x")

@@ -78,7 +78,7 @@ def test_a_plain_script_forms_a_group(
     ]
 
 
-# -- launchers of the first node, with programs that only say what they are told ---------------------------------------
+# -- launchers of the first node, with programs that only print their arguments ---------------------------------------
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def test_what_else_connects_to_the_first_node_is_not_taken_for_one_of_the_others
 
 
 def test_mpirun_ends_the_other_nodes(build_job: BuildJob, tmp_path: Path, programs: Callable[..., str]) -> None:
-    """ssh runs its command here: the others are told by a signal to the process whose number they have written."""
+    """ssh runs its command here: the others end by a signal to the process whose number they have written."""
     path = programs(
         ssh='case "$*" in *first*) exit 255;; *true) exit;; esac; for command; do :; done; sh -c "$command"',
         mpirun="echo mpirun",
