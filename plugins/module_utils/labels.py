@@ -45,7 +45,7 @@ POOL = f"{PREFIX}pool"
 QUOTA = f"{PREFIX}quota"
 POLICY = f"{PREFIX}policy"  # on what a policy consists of: its name
 NAMESPACE = f"{PREFIX}namespace"
-STACK = f"{PREFIX}stack"  # on the objects of a vendor's software: which installation they are of
+STACK = f"{PREFIX}stack"  # on the objects of a vendor's software: which installation they belong to
 SWEEP = f"{PREFIX}sweep"  # trainings of one matrix; only on the Job, so that it can change in place
 # The type of a node's GPUs: what users set, what a pool sets as well.
 GPU_TYPE = f"{PREFIX}gpu-type"
@@ -186,5 +186,5 @@ _NAMED_IN_SELECTOR = 20  # More names would make the URL long; then the objects 
 def selector_of(names: set[str]) -> str:
     """The label selector of the named jobs' objects; of many jobs, that of all jobs' objects."""
     if len(names) > _NAMED_IN_SELECTOR:
-        return f"{MANAGED},{APP}"  # The ledger and the history of a namespace are of no job.
+        return f"{MANAGED},{APP}"  # The ledger and the history of a namespace belong to no job.
     return f"{MANAGED},{APP} in ({','.join(sorted(names))})"

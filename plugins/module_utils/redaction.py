@@ -186,7 +186,7 @@ def forms_of(secret: str) -> set[str]:
 
 def _in_base64(data: bytes, offset: int) -> Iterator[str]:
     """The characters that the data give, whatever stands before and after them."""
-    begin = (0, 2, 3)[offset]  # the characters that what stands before has a part in
+    begin = (0, 2, 3)[offset]  # the characters that overlap what comes before
     length = (offset + len(data)) * 8 // 6 if (offset + len(data)) % 3 else None  # the last one depends on what follows
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         text = encode(b"\0" * offset + data).decode()[begin:length]

@@ -21,7 +21,7 @@ description:
   - The metric that a service scales by is followed on its way to the autoscaler. If its API is available, lists the metric, and
     has no value of the pods, or does not list it, Prometheus is asked whether it has one.
   - An error keeps jobs from running, a warning is about something else that does not work.
-  - Changes nothing, and sends requests that read only. Their number does not depend on the size of the cluster, but for the
+  - Changes nothing, and sends requests that read only. Their number does not depend on the size of the cluster, except for the
     pages of lists, and one for each service that scales by other metrics than CPU or memory.
   - The level V(read) of M(runwhere.gpuctl.gpuctl_rbac) in the whole cluster is enough. A check that lacks a permission says so,
     and does not fail the task.

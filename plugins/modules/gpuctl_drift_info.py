@@ -15,7 +15,7 @@ description:
   - Compares all pools, quotas, policies, labels of nodes and jobs that a directory declares with the cluster, and returns every
     difference with the field, both values, who made it, when, and when a run of this collection last wrote the object.
   - Who and when is what the API server records in C(metadata.managedFields). That is a program, such as C(kubectl-edit), and the
-    user only where an annotation names one. Nothing there tells who has removed a field or deleted an object.
+    user only where an annotation names one. Nothing records who removed a field or deleted an object.
   - What differs because a controller has done its work is no drift, for example the replicas that an autoscaler sets, a pause,
     a restart by C(kubectl rollout restart), or a training that has ended.
   - What others have added to objects of this collection is listed, for example labels and environment variables, and taints and

@@ -79,7 +79,7 @@ options:
       - Exactly one of O(src), O(definition) and O(name) is required.
     type: str
   kind:
-    description: Kind of the job that O(name) specifies. The task fails if the job is of another kind.
+    description: Kind of the job that O(name) specifies. The task fails if the job has another kind.
     type: str
     choices: [training, inference, notebook, compute]
   namespace:

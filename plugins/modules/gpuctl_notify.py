@@ -28,12 +28,12 @@ options:
   url:
     description:
       - URL to post to. That of Slack, DingTalk, Feishu and WeCom is a secret.
-      - The task warns of one that begins with C(http://), unless it is of this host.
+      - The task warns of one that begins with C(http://), unless it is an address of this host.
       - If unset, E(GPUCTL_NOTIFY_URL) is used.
     type: str
   secret:
     description:
-      - Key of the signature (HMAC-SHA256) that proves who has sent the message.
+      - Key of the signature (HMAC-SHA256) that proves who sent the message.
       - V(service=webhook) signs the body. The headers C(X-Signature) and C(X-Hub-Signature-256) have C(sha256=) and the
         signature as hexadecimal digits.
       - V(service=dingtalk) and V(service=feishu) sign as these services demand. V(service=slack) and V(service=wecom) have no signatures.

@@ -20,7 +20,7 @@ description:
     V(none), not 0.
   - Partitions and shares are counted in their own units, one column for each resource. How much of a GPU one is depends on the GPU, so
     they are not added to GPU-hours.
-  - Sends the same number of requests whatever the number of jobs, but for the pages of lists.
+  - Sends the same number of requests whatever the number of jobs, except for pages of lists.
 options:
   range:
     description:
@@ -35,7 +35,7 @@ options:
     type: str
   group_by:
     description:
-      - What a row is of; several make a row for each combination. The default is V(team). A V(team) is a namespace. A V(user) is that of AWX, or else of
+      - What each row stands for; several values make a row for each combination. The default is V(team). A V(team) is a namespace. A V(user) is that of AWX, or else of
         Kubernetes, or else of the host that submitted the job. A V(gpu_type) is that of the node, if it is still there, or else what the
         job asked for.
       - Pods with GPUs that are not of gpuctl are in the row V(not of gpuctl) of jobs, users and sweeps, as long as they are there.
@@ -113,7 +113,7 @@ end:
   type: str
   sample: "2026-08-08T00:00:00Z"
 group_by:
-  description: What the rows are of.
+  description: What the rows stand for.
   returned: success
   type: list
   elements: str

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a task can run in Ansible's own process, or needs a module process. Pure, but for what is installed."""
+"""Whether a task can run in Ansible's own process, or needs a module process. Pure, except for installed packages."""
 
 from __future__ import annotations
 

@@ -433,7 +433,7 @@ class Catalog:
         self.profiles = {name: Profile(name, _complete(name, profiles)) for name in profiles}
         self._rows: dict[str, DeviceResource | None] = {}
         self._images: dict[str, tuple[list[Profile], bool]] = {}
-        self._devices: dict[str, set[str]] = {}  # memory or cores -> the devices that they are of
+        self._devices: dict[str, set[str]] = {}  # memory or cores -> the devices that have them
         for profile in self.profiles.values():
             for row in profile.resources():
                 self._rows.setdefault(row.resource, row)
@@ -509,7 +509,7 @@ def _as_requested(row: DeviceResource, is_shared: bool) -> DeviceResource:
 
 
 def _complete(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The fields of a profile, with those of the one that it is like, but for what it is ``without``.
+    """The fields of a profile, with those of the one that it is ``like``, except what it is ``without``.
 
     Raises ProfileError.
     """
@@ -568,7 +568,7 @@ def catalog() -> Catalog:
 
 
 def has_word(text: str, words: Iterable[str]) -> bool:
-    """Whether one of the words is in the text, not as a part of a longer one: cuda12 has cuda, barracuda has not."""
+    """Whether one of the words is in the text on its own: cuda12 contains cuda, barracuda does not."""
     return any(re.search(rf"(?<![a-z]){re.escape(word)}(?![a-z])", text.lower()) for word in words)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Why the claims of a pod get no devices: what the scheduler means by ``cannot allocate all claims``. Pure.
 
-It names neither the claim nor the selector that no device meets, nor who has the devices that meet all of them. CEL
+It names neither the claim nor the selector that no device meets, nor who holds the devices that meet all of them. CEL
 that is not understood (device_selectors.py) is quoted, and never taken for the cause.
 """
 

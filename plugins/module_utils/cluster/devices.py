@@ -3,7 +3,7 @@
 
 The node itself lists none of them. Of a pool of a driver, the slices of the highest generation count, and only once all
 of them are there. Partitions that share counters overlap: of these, the sets of counters are counted, which are the
-devices that the partitions are of.
+devices that the partitions belong to.
 """
 
 from __future__ import annotations

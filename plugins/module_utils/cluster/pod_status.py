@@ -28,7 +28,7 @@ def pod_status(pod: Mapping[str, Any]) -> str:
 
 
 def start_of(state: Mapping[str, Any] | None) -> str | None:
-    """When the container started that a state is of; None where it waits, or could not start.
+    """When the container of a state started; None where it waits, or could not start.
 
     Of a process that could not be started, the runtime says that it did in 1970 (containerd, StartedAt 0).
     """

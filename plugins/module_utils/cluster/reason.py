@@ -92,7 +92,7 @@ def pending_reasons(
         _preempted(reason, around)
         for reason in _present(_unscheduled(workload, pod, events, around) for pod in found.active)
     ]
-    if around.queued:  # What it waits for in the queue of Volcano, unless that would be in vain.
+    if around.queued:  # What it waits for in the queue of Volcano, unless no wait can help.
         unscheduled = sorted([around.queued, *unscheduled], key=lambda reason: not reason.final)
     if workload["kind"] == "Job" or not unscheduled:
         yield from gave_up

@@ -136,7 +136,7 @@ _UNRETRIEVED = re.compile(r"Unable to retrieve some image pull secrets \(([-.a-z
 
 
 def pull_secret_hint(messages: Iterable[str], namespace: str) -> str:
-    """The hint where the kubelet did not find the Secret for a private registry; "" where it said nothing of it."""
+    """The hint where the kubelet did not find the Secret for a private registry; "" where it did not mention it."""
     found = next((found for message in messages if (found := _UNRETRIEVED.search(message))), None)
     if not found:
         return ""

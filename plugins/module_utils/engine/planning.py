@@ -38,7 +38,7 @@ def plan_job(
         workload = stay_paused(workload, former)
     steps = [_workload_step(workload, former, later_defaults)]
     # When the TTL of a Job ends, the garbage collector deletes the training's Services and ConfigMaps too.
-    # What pods claim devices by is of no use to any other workload.
+    # ResourceClaimTemplates of one workload are of no use to another.
     owner_uid = former["metadata"]["uid"] if former and steps[0].action is not Action.RECREATE else None
     for obj in dependents:
         owned = workload["kind"] == "Job" or obj["kind"] == "ResourceClaimTemplate"

@@ -38,7 +38,7 @@ def _add_paths(fields: Any, path: Path, whole: set[Path], in_parts: set[Path]) -
 
 
 def has_more(live: Any, desired: Any) -> bool:
-    """Whether a live value has keys that the desired one has not, but for what the server fills in."""
+    """Whether a live value has keys that the desired one lacks, except those that the server fills in."""
     if isinstance(live, dict) and isinstance(desired, dict):
         return any(
             has_more(value, desired[key])

@@ -212,7 +212,7 @@ def _warn_of_mistakes(
 
 
 Sentences = dict["str | PendingReason", str]
-"""Mistakes and reasons, each with what is said of it."""
+"""Mistakes and reasons, each with its message."""
 
 
 def _refusal_texts(job: SelectedJob, reasons: Iterable[PendingReason], *, strict: bool) -> Sentences:
@@ -549,4 +549,4 @@ def _of_another_owner(plan: Plan, objects: Iterable[Mapping[str, Any]], ownershi
 
 
 def _of_another_kind(kind: str) -> str:
-    return f"the live job is of kind {kind}. Correct the kind, or the name."
+    return f"the live job has kind {kind}. Correct the kind, or the name."

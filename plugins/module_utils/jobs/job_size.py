@@ -15,7 +15,7 @@ from ..labels import SWEEP
 
 
 def size_row(workload: Mapping[str, Any]) -> dict[str, Any]:
-    """How many pods a workload wants, live or desired, with what each, and the sweep that it is of."""
+    """How many pods a workload wants, live or desired, with what each, and the sweep that it belongs to."""
     template = workload["spec"]["template"]
     requests = (main_container(template["spec"]["containers"]).get("resources") or {}).get("requests") or {}
     amounts = {name: amount_of(name, quantity) for name, quantity in requests.items() if "/" in name}

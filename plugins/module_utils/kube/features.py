@@ -14,7 +14,7 @@ from typing import NamedTuple
 Version = tuple[int, int]
 
 OLDEST: Version = (1, 29)  # below it podReplacementPolicy is dropped, without which trainings differ for ever
-COMPLETE: Version = (1, 30)  # the first one without a row that is refused, but for claims of devices
+COMPLETE: Version = (1, 30)  # the first one without a row that is refused, except claims of devices
 NEWEST: Version = (1, 36)  # the last one that it was tried on
 
 LEFT_OUT, OTHER_WAY, REFUSED = "left out", "another way", "refused"
@@ -24,7 +24,7 @@ class Feature(NamedTuple):
     """``needed_by`` is what of the collection needs it; ``result`` and ``without`` say what happens if it is missing.
 
     ``api`` is the group version that has to be served, with ``plurals`` where not all of its kinds came at once.
-    ``gate`` is the feature gate that may be off. ``kind`` and ``path`` are where it stands in an object that we apply.
+    ``gate`` is the feature gate that may be off. ``kind`` and ``path`` say where it is in an object that we apply.
     """
 
     title: str
@@ -111,7 +111,7 @@ def minor_version(text: str) -> Version | None:
 
 
 def missing_features(version: Version, preferred: Mapping[str, str]) -> tuple[Feature, ...]:
-    """What a server has not, in the order of the table: by its version, and by the group versions that it prefers.
+    """The features that a server lacks, in the order of the table: by its version, and by its preferred group versions.
 
     Without any, they are not known.
     """
@@ -129,7 +129,7 @@ def since(feature: Feature) -> str:
 
 
 def of_api(path: str) -> Feature | None:
-    """The feature whose API a path is of, such as ``resource.k8s.io/v1/deviceclasses``."""
+    """The feature whose API contains a path, such as ``resource.k8s.io/v1/deviceclasses``."""
     group, version, *rest = [*path.split("/"), "", ""]
     return next(
         (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The API resources that the collection reads and writes, and their URL paths.
 
-The paths are fixed because every resource below is GA since Kubernetes 1.23 or earlier, but for those of devices and
+The paths are fixed because every resource below is GA since Kubernetes 1.23 or earlier, except those of devices and
 policies: discovery would cost three requests per task for nothing.
 """
 

@@ -299,7 +299,7 @@ class Transport:
         return bool(self._connection.retries) and self._outages.has_answered and _is_outage(problem)
 
     def _require_time(self, method: str, path: str) -> None:
-        """Raises ConnectionProblem if earlier requests of the task have waited for ``request_timeout`` in vain."""
+        """Raises ConnectionProblem if earlier requests waited for ``request_timeout`` without an answer."""
         if self._outages.is_over:
             peer, server = self._connection.peer, self._connection.server
             if self._outages.was_refused:

@@ -121,7 +121,7 @@ def missing_message(log: ServedLog, path: str) -> str:
 
 
 def started_at(pod: Mapping[str, Any], container: str) -> str | None:
-    """When the container that a log is of has started."""
+    """When the container that wrote a log started."""
     status = pod.get("status") or {}
     for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
         if each["name"] == container:

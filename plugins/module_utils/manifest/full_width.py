@@ -22,7 +22,7 @@ Problem = tuple[str, str]
 
 
 def full_width(text: str, *, shown: bool = True) -> Problem | None:
-    """The problem of a text that would be ASCII but for such characters; else None.
+    """The problem of a text that would be ASCII without such characters; else None.
 
     A text with Chinese words has its punctuation on purpose, unless it is a key with a colon. The corrected text is
     part of the hint if it may be ``shown``.

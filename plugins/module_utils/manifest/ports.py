@@ -18,7 +18,7 @@ _OPTION = re.compile(rf"(?<![^\s'\"])(?:{'|'.join(_OPTIONS)})(?=$|[\s'\"])")
 
 
 def port_mistake(manifest: Inference | Notebook | Compute) -> str | None:
-    """What is said if the command and its arguments name ports, but not that of the Service."""
+    """The warning for a command that names ports, but not that of the Service; None if there is none."""
     words = " ".join([*manifest.environment.command, *manifest.environment.args])
     found = {int(option["port"] or option["bound"]): option[0] for option in _OPTION.finditer(words)}
     port = manifest.service.port

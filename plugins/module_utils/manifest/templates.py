@@ -14,7 +14,7 @@ TEMPLATE_HINT = (
 )
 
 # A variable, perhaps with a filter, a call or an index. Those of Go begin with a dot or have words with spaces between
-# them, and ${{ }} is of other tools.
+# them, and ${{ }} belongs to other tools.
 _EXPRESSION = re.compile(r"(?<!\$)\{\{-?\s*(?P<name>(?!(?:end|else)\b)[A-Za-z_][\w.]*)\s*(?:[|(\[][^{}]*)?-?\}\}")
 
 

@@ -254,7 +254,7 @@ def _service_parts(policy: PolicyRules) -> Parts:
 
 
 def _claim_parts(policy: PolicyRules, most: Mapping[str, int], counted: Mapping[str, Any]) -> Parts:
-    """Pods only name their claims, so the names have to say how many devices they are of."""
+    """Pods only name their claims, so the names have to say how many devices they claim."""
     exact = "variables.requests.filter(r, has(r.exactly)).map(r, r.exactly)"
     first = "variables.requests.filter(r, has(r.firstAvailable)).map(r, r.firstAvailable)"
     each = "has({e}.count) ? {e}.count : 1"

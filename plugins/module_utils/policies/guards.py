@@ -180,7 +180,7 @@ def full_image(reference: str) -> str:
 
 
 def is_below(image: str, registry: str) -> bool:
-    """Whether a full reference is of a registry, or of a repository in it."""
+    """Whether a full reference points into a registry, or into a repository of it."""
     rest = image.removeprefix(registry)
     return rest != image and (rest.startswith("/") or ("/" in registry and rest[:1] in ("", ":", "@")))
 

@@ -49,7 +49,7 @@ def jobs_on_divided_nodes(task: Task[PoolOptions], plans: PoolPlans) -> dict[str
 
 
 def disturbance(pool: str, jobs: list[_Job]) -> str:
-    """What is said of jobs that are not paused."""
+    """The messages about jobs that are not paused."""
     names = abridged([f"{namespace}/{name}" for namespace, name in jobs], _MOST_NAMES)
     return (
         f"pool {pool}: devices that jobs use are divided otherwise: {names}. MIG changes once their pods are gone, and "

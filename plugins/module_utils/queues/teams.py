@@ -44,7 +44,7 @@ class Team:
 
 
 def teams_in(resource_quotas: Iterable[Mapping[str, Any]]) -> list[Team]:
-    """The namespaces with a quota of ours; whatever other ResourceQuotas are there limit them, too."""
+    """The namespaces with a quota of ours. Other ResourceQuotas limit them, too."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for obj in resource_quotas:
         found.setdefault(obj["metadata"]["namespace"], []).append(obj)

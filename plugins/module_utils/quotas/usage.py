@@ -71,7 +71,7 @@ def over_quota(resource_quota: Object) -> list[dict[str, Any]]:
 
 
 def unknown_extended_keys(resource_quota: Object) -> list[str]:
-    """The keys of extended resources that are of no accelerator that the task knows."""
+    """The keys of extended resources that belong to no accelerator known to the task."""
     hard = (resource_quota.get("spec") or {}).get("hard") or {}
     return [key for key in hard if "/" in key and not key.endswith(QUOTA_OF_CLASS) and _row_of(key) is None]
 

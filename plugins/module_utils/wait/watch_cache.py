@@ -123,7 +123,7 @@ class WatchCache:
     def wait_for_change(self, timeout: float) -> None:
         """Wait for a change, at most ``timeout`` seconds, and apply all changes to the copy.
 
-        If they never end, those of a second. Raises the error that ended a watch for good, a KubeError that is not
+        If they never end, those of a second. Raises the error that ended a watch finally, a KubeError that is not
         transient.
         """
         try:

@@ -69,7 +69,7 @@ EXAMPLES = r"""
 _LOGGER = logging.getLogger("runwhere.gpuctl.alert")
 
 _MOST_ALERTS = 1_000  # of one payload
-_MOST_LABELS = 64  # Prometheus' own limits are of this order
+_MOST_LABELS = 64  # Prometheus' own limits have this order of magnitude
 _LONGEST_NAME = 128
 _LONGEST_VALUE = 4_096
 _LABELS = {"job": "job_name", "namespace": "namespace", "pool": "pool", "node": "node", "severity": "severity"}

@@ -96,7 +96,7 @@ class PlannedManifest:
 
     ``kind`` is that of the manifest, or ``node`` for labels, ``queue`` for queues of pools, ``access`` for what
     accounts get in new namespaces, ``priority`` for PriorityClasses. ``plan`` has the steps, also those that the server
-    refuses (``problem``). ``job`` and ``fit`` are of jobs, the latter of those that start pods.
+    refuses (``problem``). Jobs have ``job``, and those that start pods have ``fit``.
     """
 
     kind: str
@@ -116,7 +116,7 @@ class PlannedManifest:
 
 @dataclass
 class DirectoryPlan:
-    """``client`` reads the cluster as it is after the plans, but for the workloads of jobs."""
+    """``client`` reads the cluster as it is after the plans, except the workloads of jobs."""
 
     client: PlannedClient
     manifests: list[PlannedManifest] = field(default_factory=list)

@@ -37,7 +37,7 @@ Object = dict[str, Any]
 
 
 class Undeclared(NamedTuple):
-    """What is no longer declared. ``namespace`` is empty but for jobs."""
+    """What is no longer declared. Only jobs have a ``namespace``."""
 
     kind: str
     namespace: str

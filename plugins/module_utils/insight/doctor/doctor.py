@@ -28,7 +28,7 @@ class DoctorOptions(PrometheusOptions):
 
 
 def run(task: Task[DoctorOptions]) -> dict[str, Any]:
-    """Sends only GET requests, whose number does not depend on the size of the cluster but for pages of lists."""
+    """Sends only GET requests, whose number does not depend on the size of the cluster, except for pages of lists."""
     snapshot = read_snapshot(task)
     checks = examine(snapshot)
     counts = Counter(finding["level"] for check in checks for finding in check["findings"])

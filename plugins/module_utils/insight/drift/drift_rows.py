@@ -87,7 +87,7 @@ _SUSPEND: Path = ("spec", "suspend")
 
 
 def addition_row(step: Step, addition: Addition, declaring: Declaring) -> Row:
-    """Without secrets. What a controller or a run of ours has added is no drift, such as a taint."""
+    """Without secrets. What a controller or our own run has added is no drift, such as a taint."""
     shown = value_at(
         masked_object(step.live, marked_variables(step.live) | marked_variables(step.desired)), addition.path
     )
@@ -124,7 +124,7 @@ def node_additions(node: Object, known_taints: Iterable[str]) -> Iterator[Additi
 
 
 def undeclared_row(obj: Object, manifest: str, level: str = WARNING) -> Row:
-    """An object of ours that no manifest of the directory declares."""
+    """A managed object that no manifest of the directory declares."""
     return _object_row(obj, Declaring(manifest), UNDECLARED, level)
 
 

@@ -61,7 +61,7 @@ def holders_of(obj: Mapping[str, Any]) -> list[FieldHolder]:
 
 
 class Blame(NamedTuple):
-    """Who set a field to its live value: another client, a run of ours, a controller, or not known."""
+    """Who set a field to its live value: another client, our own run, a controller, or not known."""
 
     cause: str = UNKNOWN
     holder: FieldHolder | None = None
@@ -86,7 +86,7 @@ def blame(obj: Mapping[str, Any], path: Path) -> Blame:
 
 
 def last_run(obj: Mapping[str, Any]) -> str | None:
-    """When a run of ours last wrote the object; None if that is not known."""
+    """When our own run last wrote the object; None if that is not known."""
     return next((each.time for each in holders_of(obj) if each.cause == GPUCTL and each.time), None)
 
 

@@ -2,7 +2,7 @@
 """What has happened to a job since it was last looked at, from its workload and what was known then. Pure.
 
 Two looks are compared, not the events of a watch: whatever was missed in between, a broken connection or the restart of
-a rulebook, leaves traces in the conditions of the workload. What leaves none is said to be seen late.
+a rulebook, leaves traces in the conditions of the workload. What leaves none is marked as seen late.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ class StateFileError(Exception):
 class StateFile:
     """The records by their keys; None as ``path`` keeps them in memory only. A context manager: it locks the file.
 
-    ``cluster`` says what they are of, ``is_record`` whether a record can be one of that key. ``is_new``: nothing was
-    recorded before. What is put is held until ``flush``, or the end of an orderly run: a process that is killed shall
-    rather report twice than lose what it has not reported.
+    ``cluster`` says which cluster they come from, ``is_record`` whether a record fits its key. ``is_new``: nothing was
+    recorded before. What is put is held until ``flush``, or the end of an orderly run: a process that is killed
+    rather reports twice than loses a report.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class StateFile:
             raise StateFileError(f"state_file: not the state of this event source: {path}. Use another file.")
         if lines[0].get("cluster") != self._cluster:
             raise StateFileError(
-                f"state_file: {path} is of {lines[0].get('cluster')}, not of {self._cluster}. Use a file for each."
+                f"state_file: {path} belongs to {lines[0].get('cluster')}, not to {self._cluster}. Use a file for each."
             )
         records: dict[str, Any] = {}
         begun = False

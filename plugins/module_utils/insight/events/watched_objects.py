@@ -54,7 +54,7 @@ def slim_watched_node(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def job_of(obj: Object) -> tuple[str, str]:
-    """The namespace and name of the job that an object is of."""
+    """The namespace and name of the job that an object belongs to."""
     return obj["metadata"]["namespace"], job_name_of(obj) or obj["metadata"]["name"]
 
 

@@ -2,7 +2,7 @@
 """Whether jobs would run now, and if not, what they wait for: the scheduler's rules, played through. Pure.
 
 Where the answer depends on what the scheduler is free to choose (which of several nodes takes the first pod), each
-choice is tried. Only what comes out the same for all of them is said.
+choice is tried. Only what comes out the same for all of them is reported.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Fit:
     refusals: Mapping[str, int] = field(default_factory=dict)
     away: tuple[str, ...] = ()  # nodes that do not accept pods at the moment, and would help
     undecided: tuple[str, ...] = ()
-    otherwise: str = ""  # the verdict but for what is not judged
+    otherwise: str = ""  # the verdict without what is not judged
     places: tuple[tuple[str, int], ...] = ()
     depends_on_place: bool = False
     depends_on_batch: bool = False
@@ -481,7 +481,7 @@ class _Trial:
                     if is_spread:
                         break
             if taking:
-                # A copy that finds no room now finds none later, but for rules among copies.
+                # A copy that finds no room now finds none later, except by rules among copies.
                 open_nodes = open_nodes if pod.minds_its_own else taking
             elif self._make_room(attempt, pod, nodes, rules):
                 open_nodes = rules.near_enough(nodes)

@@ -257,7 +257,7 @@ class World:
         return self._suitable[key]
 
     def only_amounts(self, pod: WantedPod) -> bool:
-        """Whether, but for rules between pods, only amounts of resources and the number of pods decide."""
+        """Whether, apart from rules between pods, only amounts of resources and the number of pods decide."""
         claims = pod.claims or pod.spec.get("resourceClaims") or any(name in pod.requests for name in self.delegated)
         return not (claims or pod.ports)
 

@@ -31,7 +31,7 @@ Objects = list[dict[str, Any]]
 
 @dataclass
 class KnownRuns:
-    """By namespace, but for workloads and pods."""
+    """By namespace, except workloads and pods."""
 
     histories: dict[str, Objects] = field(default_factory=dict)
     ledgers: dict[str, dict[str, Entry]] = field(default_factory=dict)

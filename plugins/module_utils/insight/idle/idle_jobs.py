@@ -249,7 +249,7 @@ def _limits_of_notebooks(task: Task[IdleOptions], workloads: Iterable[Mapping[st
 
 
 def _usage(prometheus: Prometheus, idle_for: float, task: Task[Any]) -> dict[tuple[str, str], PodUsage]:
-    """The use of devices by pod. Which job a pod is of is known from the cluster, so names are enough."""
+    """The use of devices by pod. The cluster says which job a pod belongs to, so names are enough."""
     early = datetime.now(timezone.utc).timestamp() - idle_for
     queries = plain_queries(catalog(), recorded_since(prometheus, early))
     seconds = int(idle_for)

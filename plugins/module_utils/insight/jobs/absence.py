@@ -29,7 +29,7 @@ def no_pods_message(client: Client, job: JobId, allowed: Collection[str] | None 
 
 
 def named_sweep(client: Client, job: JobId, allowed: Collection[str] | None = None) -> list[JobId]:
-    """The jobs of the sweep that a name without pods is of. Raises NoPods if it is a job's, or nothing's."""
+    """The jobs of the sweep by a name that has no pods. Raises NoPods if it is a job's, or nothing's."""
     namespace, name = job
     workloads = if_allowed(lambda: read_jobs(client, [job], WORKLOADS)[job], None)
     if workloads is None:

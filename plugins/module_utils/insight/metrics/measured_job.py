@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The job that curves are of: its workload if it still exists, its life, and the names that its pods have or had."""
+"""The job that curves belong to: its workload if it still exists, its life, and the names that its pods have or had."""
 
 from __future__ import annotations
 

@@ -136,14 +136,14 @@ def key_problem(key: str) -> str | None:
 
 
 def signature(plan: Mapping[str, Any], key: str) -> str:
-    """What only who has the key can write (HMAC-SHA-256), over all that decides what the plan is."""
+    """The signature (HMAC-SHA-256) over all that decides what the plan does: only an owner of the key can write it."""
     signed = {name: value for name, value in plan.items() if name not in _NOT_SIGNED}
     text = json.dumps(signed, sort_keys=True, default=str)
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def signature_problem(saved: Mapping[str, Any], key: str) -> str | None:
-    """Why a saved plan is not from who has the key, as a message. Without a key, all are accepted."""
+    """The message if a saved plan was not signed with the key. Without a key, all are accepted."""
     if not key:
         return None
     given = saved.get("signature")

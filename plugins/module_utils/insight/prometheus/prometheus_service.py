@@ -48,7 +48,7 @@ class PrometheusService:
 
 
 def names_prometheus(service: str) -> bool:
-    """Whether a service of that name is of Prometheus, or of a program that comes with it."""
+    """Whether a Service of that name belongs to Prometheus, or to a program that comes with it."""
     return bool(_NAMED.search(service))
 
 

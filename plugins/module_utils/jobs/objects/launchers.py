@@ -294,7 +294,7 @@ def _started(command: list[str], as_program: list[str]) -> list[str]:
 
 
 def _deepspeed_options(command: list[str]) -> list[str]:
-    """The options by which ``deepspeed`` runs on every node, but for those that the command has.
+    """The options by which ``deepspeed`` runs on every node, except those that the command has.
 
     The launcher starts other nodes by ssh. Here Kubernetes starts it on every node, so it gets --no_ssh and its node
     rank (DeepSpeed #5510); Kubernetes fills in $(NAME).

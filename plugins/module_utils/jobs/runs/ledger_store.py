@@ -52,7 +52,7 @@ class LedgerStore:
         self._may_have_copies: set[JobId] = set()
         self._warned: set[JobId] = set()
         self.new_runs: set[JobId] = set()
-        """The trainings of which the ledger has not known the run, or the end, before they were recorded last."""
+        """The trainings whose run, or its end, the ledger did not know before they were recorded last."""
         self.new_ends: set[JobId] = set()
         self._lock = Lock()
 
@@ -295,7 +295,7 @@ class LedgerStore:
             self._remember(namespace, client.get(CONFIG_MAP, namespace, LEDGER) or {})
 
     def _live(self, namespace: str, entries: Mapping[str, Entry]) -> list[str]:
-        """Those entries that are of Jobs which another run has created since this one read the cluster."""
+        """The entries of Jobs that another run has created since this one read the cluster."""
         labels = selector_of(set(entries))
         try:
             jobs = self._task.client().list_objects(JOB, namespace, labels=labels, metadata_only=True)
