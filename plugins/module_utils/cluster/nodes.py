@@ -134,6 +134,7 @@ class Node:
 
     def free(self, resource: str) -> int:
         """The allocatable amount that pods do not use; 0 on a node that does not accept pods."""
+        # The scheduler places nothing there, whatever is unused.
         if self.status != ACTIVE:
             return 0
         return max(0, self.allocatable.get(resource, 0) - self.used.get(resource, 0))

@@ -59,6 +59,7 @@ def _of_containers(spec: Mapping[str, Any], resource: str, requests: _Requests) 
     sidecars, peak = 0, 0
     for container in spec.get("initContainers") or ():
         amount = amount_of(resource, requests(container).get(resource))
+        # A sidecar stays (KEP-753): what comes after it runs beside it.
         if container.get("restartPolicy") == "Always":
             sidecars += amount
             peak = max(peak, sidecars)
@@ -87,6 +88,7 @@ def _views(pod: Mapping[str, Any]) -> list[_Requests]:
         found: Mapping[str, Any] | None = (granting.get(container["name"], {}).get("resources") or {}).get("requests")
         return found if found is not None else granted(container)
 
+    # A resize that the node can never grant does not count (KEP-1287).
     return [granted, in_force] if infeasible else [_container_requests, granted, in_force]
 
 

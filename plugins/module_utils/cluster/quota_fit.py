@@ -187,6 +187,7 @@ def _of_object(obj: Object) -> Charges:
         found["count/podgroups.scheduling.volcano.sh"] = Fraction(1)
     if obj["kind"] == "Service":
         type_, ports = spec.get("type"), spec.get("ports") or ()
+        # Only ports that name a node port get one (pkg/quota/v1/evaluator/core/services.go).
         if type_ == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
             ports = [port for port in ports if port.get("nodePort")]
         found["services.loadbalancers"] = Fraction(type_ == "LoadBalancer")
@@ -203,6 +204,7 @@ def charges_of_placed(pod: PlacedPod) -> Charges:
 def _of_requests(requests: Mapping[str, Fraction]) -> Charges:
     found: Charges = {}
     for name, amount in requests.items():
+        # cpu and requests.cpu are two names of one limit; extended resources only have the second.
         if name in _COMPUTE or name.startswith("hugepages-"):
             found[name] = amount
         found[f"requests.{name}"] = amount
@@ -230,6 +232,7 @@ def _requested_devices(spec: Object) -> dict[str, int]:
     for request in (spec.get("devices") or {}).get("requests") or ():
         most: dict[str, int] = {}
         for one in [request["exactly"]] if "exactly" in request else request.get("firstAvailable") or ():
+            # How many match is not known at admission: the most that a claim can have (AllocationResultsMaxSize).
             count = 32 if one.get("allocationMode") == "All" else one.get("count", 1)
             most[one["deviceClassName"]] = max(most.get(one["deviceClassName"], 0), count)
         for name, count in most.items():

@@ -94,6 +94,7 @@ def pending_reasons(
     ]
     if around.queued:  # What it waits for in the queue of Volcano, unless no wait can help.
         unscheduled = sorted([around.queued, *unscheduled], key=lambda reason: not reason.final)
+    # A Job with the condition Failed is over; Progressing=False of a Deployment is only a report.
     if workload["kind"] == "Job" or not unscheduled:
         yield from gave_up
         yield from unscheduled
@@ -128,6 +129,8 @@ class _Pods:
         finished = [pod for pod in here if pod_phase(pod) in ("Failed", "Succeeded")]
         finished.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
         left = [pod for pod in here if pod_phase(pod) not in ("Failed", "Succeeded")]
+        # A ReplicaSet replaces a pod once it terminates, a StatefulSet and our Jobs (podReplacementPolicy) once it has
+        # ended.
         replaced_at_once = workload["kind"] == "Deployment"
         return cls(
             active=[pod for pod in left if not is_terminating(pod)],
@@ -398,6 +401,7 @@ _SELECTOR_FAILS = re.compile(r"claim \S+: (selector #\d+): CEL runtime error: (.
 
 def _unschedulable_reason(pod: Object, condition: Mapping[str, Any], around: ClusterView) -> PendingReason:
     nodes, name = around.nodes, pod["metadata"]["name"]
+    # The scheduler does not look at a gated pod (KEP-3521): nodes and claims cannot be the reason.
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if gates:
         return PendingReason(f"pod {name} is waiting for its scheduling gates to be removed: {', '.join(gates)}")
@@ -405,6 +409,7 @@ def _unschedulable_reason(pod: Object, condition: Mapping[str, Any], around: Clu
     claim = _NO_CLAIM.search(message)
     if claim:
         return missing_claim(f"pod {name}", claim[1], pod["metadata"]["namespace"])
+    # An error of CEL ends the allocation of the claim; it does not only exclude the device.
     if fails := _SELECTOR_FAILS.search(message):
         text = f"pod {name} cannot be scheduled: {fails[1]} of its claim fails on a device: {_first_line(fails[2])}"
         return PendingReason(text, "Correct the selector: not every device has what it names", needs_user=True)

@@ -224,6 +224,7 @@ def _same_type(wanted: str, types: Iterable[str]) -> str | None:
 
 def _untolerated(node: Node, pod: Object) -> list[Taint]:
     """The taints that keep the pod off a node, without those that Kubernetes sets for the node's conditions."""
+    # Those come and go with the conditions, and are reported as the status of the node.
     taints = (taint for taint in node.taints if not taint.key.startswith("node.kubernetes.io/"))
     return list(untolerated_taints(taints, pod["spec"].get("tolerations") or ()))
 

@@ -49,6 +49,7 @@ def is_ready(workload: Mapping[str, Any]) -> bool:
     if _is_outdated(workload):
         return False
     if workload["kind"] == "StatefulSet":
+        # With OnDelete the controller never replaces a pod itself, so the revisions may differ for ever.
         rolls = spec.get("updateStrategy", {}).get("type") != "OnDelete"
         current = not rolls or status.get("updateRevision") == status.get("currentRevision")
         return bool(current and status.get("readyReplicas", 0) == wanted)

@@ -114,6 +114,7 @@ def _item_key(keys: tuple[str, ...], item: Any) -> Key:
 
 
 def _differences(desired: Any, live: Any, path: Path, taken_over: frozenset[Path] = frozenset()) -> Iterator[Change]:
+    # One value to the server: an apply of a part of it would remove what others have put into the rest (KEP-555).
     if path in taken_over and isinstance(live, type(desired)) and isinstance(desired, (dict, list)):
         from .taken_over import has_more
 
@@ -126,6 +127,7 @@ def _differences(desired: Any, live: Any, path: Path, taken_over: frozenset[Path
                 yield from _differences(value, live_value, (*path, name), taken_over)
         if path and path[-1] in _COMPLETE_MAPS:
             yield from (Change((*path, name), live[name], ABSENT) for name in live.keys() - desired.keys())
+    # Each entry has an owner of its own: entries that we do not have belong to others, such as injected sidecars.
     elif isinstance(desired, list) and isinstance(live, list) and desired and _merge_keys(path[-1], desired[0]):
         keys = _merge_keys(path[-1], desired[0])
         present = {_item_key(keys, item): item for item in live}
@@ -199,6 +201,7 @@ def _descend(step: str, desired: Any, live: Any) -> tuple[str | Key | None, Any,
 def _extract(fields: Mapping[str, Any], live: Any) -> Any:
     """The part of ``live`` that a ``fieldsV1`` tree selects."""
     below = {step: children for step, children in fields.items() if step != "."}  # "." is the item itself.
+    # The tree ends here: a scalar, or a list or map that has one owner as a whole.
     if not below:
         return live
     if isinstance(live, list):

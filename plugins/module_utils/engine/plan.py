@@ -44,6 +44,7 @@ _MUTABLE_SPEC = {
     "StatefulSet": "replicas ordinals template updateStrategy revisionHistoryLimit minReadySeconds "
     "persistentVolumeClaimRetentionPolicy",
     "Deployment": "replicas template strategy minReadySeconds revisionHistoryLimit paused progressDeadlineSeconds",
+    # Immutable as a whole (pkg/apis/resource/validation, ValidateResourceClaimTemplateUpdate).
     "ResourceClaimTemplate": "",
     "Service": "ports selector type sessionAffinity publishNotReadyAddresses externalTrafficPolicy",
 }
@@ -84,6 +85,7 @@ class Step:
     @property
     def immutable(self) -> tuple[str, ...]:
         """The changed paths that Kubernetes may not allow to change in place."""
+        # Of another kind, so another object: nothing of the live one can be kept.
         if self.live.get("kind", self.kind) != self.kind:
             return ("kind",)
         if self.kind not in _MUTABLE_SPEC:
@@ -216,6 +218,7 @@ Suggest = Callable[[str], "str | None"]  # the name of a namespace that does not
 
 def with_hint(error: ApiError, plan: Plan, namespace_meant: Suggest = lambda name: None) -> str:
     """The error of a request for the plan, with a hint where there is one."""
+    # The server names each field and its manager (docs, "Server-Side Apply", conflicts); both are needed to decide.
     if error.is_field_conflict:
         held = "; ".join(f"{cause.field.lstrip('.')} ({cause.message})" for cause in error.causes)
         return (

@@ -34,11 +34,14 @@ def plan_job(
     former = by_identity.pop((workload["kind"], name), None)
     if former is None:
         former = next((obj for obj in live if obj["kind"] in WORKLOAD_KINDS and not is_terminating(obj)), None)
+    # A pause is a decision about the live job that no manifest holds, so an apply must not undo it.
     if former is not None and not is_terminating(former):
         workload = stay_paused(workload, former)
     steps = [_workload_step(workload, former, later_defaults)]
     # When the TTL of a Job ends, the garbage collector deletes the training's Services and ConfigMaps too.
     # ResourceClaimTemplates of one workload are of no use to another.
+    # An owner is known by its uid alone: that of an object which is deleted would let the garbage collector delete its
+    # dependents (docs, "Owners and Dependents").
     owner_uid = former["metadata"]["uid"] if former and steps[0].action is not Action.RECREATE else None
     for obj in dependents:
         owned = workload["kind"] == "Job" or obj["kind"] == "ResourceClaimTemplate"
@@ -106,6 +109,7 @@ def active_objects(live: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def upgraded(plan: Plan) -> Plan:
     """The plan that also applies what only this version of the collection builds otherwise."""
+    # The new template is another revision, so the pods of a service are replaced: only on request.
     return plan.with_steps(step_for(step.replacement, step.live) if step.replacement else step for step in plan.steps)
 
 

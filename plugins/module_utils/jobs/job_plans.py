@@ -114,6 +114,7 @@ def _plan_present(
     blockers: list[tuple[Plan, str]] = []
     for job, plan in zip(jobs, _plans_by_level(task, jobs, live, ledger), strict=True):
         needed = None if plan.ended or plan.blocker else job.priority_class
+        # A pod that names a missing class is refused (plugin/pkg/admission/priority), not created without one.
         if classes is not None and needed and needed["metadata"]["name"] not in classes:
             # Never updated here: its value is immutable, and others use it.
             plan = replace(plan, prerequisites=(step_for(needed, None),))
@@ -310,6 +311,7 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
     client = task.client()
     live = read_jobs(client, (job.id for job in jobs))
     _require_job_name(task, live)
+    # The garbage collector deletes the pods with the workload; those on a lost node wait for their kubelet.
     left = _pods_left(task, live) if task.options.force else {}
     ownership = Ownership(task)
     plans: list[Plan] = []

@@ -138,6 +138,7 @@ def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -
     if is_paused(job.workload) or job.is_inactive_in_kueue:
         raise TransitionRefused("it is paused, and a restart would not make it run. Resume it with O(state=resumed).")
     if job.workload["kind"] == "Job":
+        # It is created again from what was applied, and that is gone.
         if job.missing and not job.restarted_from:
             raise TransitionRefused(
                 f"it is incomplete, because a task was interrupted or a part of it was deleted: "
@@ -145,6 +146,7 @@ def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -
             )
         return _recreate_plan(job)
     plan = _patch_plan(job, Action.RESTART, [(_RESTARTED, now)])
+    # The annotation changes the template, but with OnDelete the controller leaves running pods as they are.
     on_delete = job.workload["spec"].get("updateStrategy", {}).get("type") == "OnDelete"
     deleted = [
         pod
@@ -169,6 +171,7 @@ def scale(job: LiveJob, replicas: int) -> Plan:
     reason = not_scalable_reason(job.kind, autoscaled=job.autoscaler is not None)
     if reason is not None:
         raise TransitionRefused(reason)
+    # A paused service has 0 replicas: setting them would resume it.
     field = (_KEPT, str(replicas)) if is_held(job.workload) else (_REPLICAS, replicas)
     return _patch_plan(job, Action.SCALE, [field])
 

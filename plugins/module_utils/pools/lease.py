@@ -158,6 +158,7 @@ class PoolLease(Fence):
         if not holder:
             sent = _boot_seconds()
             try:
+                # The patch names the version that was read, so the second of two runs that send it gets a 409.
                 self._lease = self._patch_lease(lease, holder=self._holder, planned_on=planned_on)
                 self._renewed = sent
                 return
@@ -185,6 +186,7 @@ class PoolLease(Fence):
             if now.get("metadata", {}).get("resourceVersion") != version:
                 unchanged_since = time.monotonic()
                 holder = _holder_of(now) or holder
+            # By our own clock, as client-go does (tools/leaderelection): clocks of hosts differ.
             elif time.monotonic() - unchanged_since > ABANDONED_AFTER:
                 self._release_abandoned(now)
                 raise AbandonedLease(f"{_holder_text(holder)} stopped renewing the Lease for pools")

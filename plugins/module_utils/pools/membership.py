@@ -136,6 +136,7 @@ def _target(request: PoolRequest, live: LivePools) -> _Target:
     if not request.present:
         return _Target(request, {}, members, {})
     given = request.nodes or {}
+    # Nodes that have left the cluster stay declared, so that they are in the pool again once they return.
     kept = {} if request.nodes is not None and request.purge else members
     nodes = {node: kind for node, kind in {**kept, **given}.items() if node not in request.remove}
     owners = ((node, live.pool_of(node)) for node in given)

@@ -88,6 +88,7 @@ def contents_lost(client: Client, namespaces: Iterable[str], ignored_jobs: Colle
     """
 
     def look(namespace: str) -> str | None:
+        # All pods, not only those of jobs: deleting a namespace deletes whatever is in it.
         running = client.list_objects(POD, namespace, fields=UNFINISHED, metadata_only=True)
         pods = [pod for pod in running if not (is_managed(pod) and f"{namespace}/{job_name_of(pod)}" in ignored_jobs)]
         claims = [
@@ -152,6 +153,7 @@ def wait_until_counted(client: Client, results: Sequence[ApplyResult]) -> None:
 
 
 def _usage_changes(result: ApplyResult, step: Any) -> bool:
+    # Nothing runs in a new namespace, so there is nothing that the controller could count.
     is_new_namespace = any(s.kind == "Namespace" and s.action is Action.CREATE for s in result.plan.prerequisites)
     return step.kind == "ResourceQuota" and step.action in (Action.CREATE, Action.UPDATE) and not is_new_namespace
 

@@ -105,6 +105,7 @@ def apply_quotas(
         raise failure(str(problem)) from problem
     applied = results()
     try:
+        # A new ResourceQuota has no usage until its controller has counted; it would look as if all of it were free.
         wait_until_counted(client, applied)
     except KubeError as problem:
         task.warn(f"the quotas were written, but their usage is not known: {problem}")

@@ -29,6 +29,7 @@ def namespace(name: str, *, managed: bool, pod_security: str | None = None) -> O
     """
     marks = {labels.NAMESPACE: "true", **({labels.MANAGED_BY: labels.FIELD_MANAGER} if managed else {})}
     if pod_security:
+        # Enforced alone, a level refuses the pods of a workload that was accepted in silence: warn says so at once.
         for mode in ("enforce", "audit", "warn"):
             marks |= {f"{labels.POD_SECURITY}{mode}": pod_security, f"{labels.POD_SECURITY}{mode}-version": "latest"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": marks}}

@@ -145,6 +145,7 @@ def _quota_plan(quota: Quota, namespace: str, live: LiveQuotas, result: QuotaPla
         return record_source_in(step_for(keep_source(obj, found), found), source)
 
     # The defaults come before the limits that require them.
+    # A pod without them would be refused (pkg/quota/v1/evaluator/core/pods.go, Constraints).
     defaults = quota_objects.limit_range(quota, namespace)
     space = step_for(desired, present)
     if warning := _forbidden_by(space, quota):
