@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.features import DEVICE_CLAIMS
 
 from .accounts import account, make_priority_classes
 from .ansible import Ansible
-from .api import Api, eventually
+from .api import Api, eventually, require
 from .manifests import compute, inference, training
 from .pools import Field
 from .recorder import Recorder
@@ -78,6 +79,7 @@ def _gpu(index: int, product: str, memory: str) -> dict[str, Any]:
 
 @pytest.fixture
 def devices(api: Api, ansible: Ansible, field: Field) -> Iterator[Devices]:
+    require(api, DEVICE_CLAIMS)
     found = Devices(api, field)
     options = {"name": found.pool, "nodes": list(found.nodes), "device_class": found.device_class}
     try:
@@ -274,6 +276,7 @@ def test_a_job_without_devices_runs_in_the_pool_as_well(
 @pytest.fixture
 def offered(api: Api, ansible: Ansible, field: Field) -> Iterator[Offered]:
     """Nodes whose devices only a driver offers, and a pool that says nothing of that."""
+    require(api, DEVICE_CLAIMS)
     found = Offered(api, field)
     try:
         found.add_nodes()

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.features import DEVICE_CLAIMS
 from kubesim import mixed_objects
 
 from .ansible import ROOT, Ansible
-from .api import Api, eventually
+from .api import Api, eventually, require
 from .pools import Field
 from .recorder import Recorder
 from .test_status import line, status
@@ -108,6 +109,7 @@ class Scene:
 
 @pytest.fixture
 def scene(api: Api, ansible: Ansible) -> Iterator[Scene]:
+    require(api, DEVICE_CLAIMS)
     found = Scene(api, Field(api, ()))
     try:
         found.build()

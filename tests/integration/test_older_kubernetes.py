@@ -156,19 +156,69 @@ def test_policies_are_refused_by_name_before_1_30() -> None:
         assert cluster.requests.writes() == []
 
 
-def test_a_pool_whose_devices_jobs_claim_refuses_them_before_1_34() -> None:
+SINCE = "Kubernetes has Dynamic Resource Allocation (device_class of pools) since 1.34"
+CLAIMED = {"name": "dra", "nodes": ["node-1"], "device_class": "gpu.example.com"}
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    ("addons", "instead"),
+    [
+        ((), ""),
+        (
+            ("beta-claims",),
+            ", but resource.k8s.io/v1beta1 and resource.k8s.io/v1beta2, which the collection does not use",
+        ),
+    ],
+)
+def test_a_pool_whose_devices_no_job_could_claim_is_refused(addons: tuple[str, ...], instead: str, check: bool) -> None:
+    with Cluster(nodes=2, version="1.33", addons=addons).running() as cluster:
+        run = perform(POOL, cluster, check=check, **CLAIMED)
+        assert run["failed"], run
+        problem = f"this cluster does not serve resource.k8s.io/v1{instead}. {SINCE}. Remove device_class."
+        assert f"pool dra, device_class gpu.example.com: {problem}" in run["msg"], run
+        assert cluster.requests.writes() == []
+        assert perform(POOL, cluster, name="plain", nodes=["node-1"])["changed"]
+
+
+def test_a_class_that_is_declared_already_is_not_checked_again() -> None:
+    with Cluster(nodes=2).running() as cluster:
+        assert perform(POOL, cluster, **CLAIMED)["changed"]
+        cluster.requests.reset()
+        assert not perform(POOL, cluster, **CLAIMED)["changed"]
+        assert "/apis" not in [entry.path for entry in cluster.requests]
+
+
+def test_a_pool_that_was_declared_on_a_newer_cluster_is_named() -> None:
+    with Cluster(nodes=2).running() as cluster:
+        assert perform(POOL, cluster, **CLAIMED)["changed"]
+        objects = cluster.objects()
     with Cluster(nodes=2, version="1.33").running() as cluster:
-        pool = perform(POOL, cluster, name="dra", nodes=["node-1"], device_class="gpu.example.com")
-        assert pool["changed"], pool
+        cluster.load(objects)
+        assert not perform(POOL, cluster, **CLAIMED)["changed"]
         run = perform(JOB, cluster, definition=training("claim", resources={"pool": "dra", "gpu": 1}))
         assert run["failed"]
         assert "API not served by this cluster: resource.k8s.io/v1" in run["msg"]
-        assert run["msg"].endswith("Kubernetes has Dynamic Resource Allocation (device_class of pools) since 1.34"), run
+        assert run["msg"].endswith(SINCE), run
         assert cluster.call(lambda: cluster.registry.list("Job")) == []
         _result, findings = api_findings(cluster)
         (finding,) = [each for each in findings if each["level"] == "error"]
         assert finding["place"] == "pool dra"
         assert finding["problem"].endswith("Kubernetes v1.33.13 does not serve resource.k8s.io/v1")
+
+
+def test_a_policy_says_that_it_does_not_judge_claims_of_beta_versions() -> None:
+    with Cluster(nodes=2, version="1.33", addons={"beta-claims"}).running() as cluster:
+        limited = {"kind": "policy", "policy": {"name": "p"}, "teams": {"default": {"max_gpus_per_job": 4}}}
+        for check, changed in ((True, True), (False, True), (False, False)):
+            run = perform(POLICY, cluster, check=check, definition=limited)
+            assert run["changed"] is changed, run
+            (warning,) = [each for each in run["warnings"] if "claims" in each]
+            assert warning == (
+                "policy p: the limits of GPUs do not hold for claims of devices, because this cluster serves "
+                "resource.k8s.io/v1beta1 and resource.k8s.io/v1beta2 and not resource.k8s.io/v1. Until it does, do not "
+                "let teams create ResourceClaims or ResourceClaimTemplates."
+            ), run
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.features import DEVICE_CLAIMS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import ADMINISTER, READ, SUBMIT
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import cluster_roles
 
 from .accounts import account, make_priority_classes
 from .ansible import ROOT, Ansible, TaskResult
-from .api import PATHS, Api, eventually
+from .api import PATHS, Api, eventually, require
 from .manifests import compute, inference, notebook, training
 from .namespaces import make_namespace, remove_namespaces
 from .pools import LEASE, Field
@@ -444,6 +445,7 @@ def jobs() -> list[dict[str, Any]]:
 
 def pool_of_devices(field: Field) -> dict[str, Any]:
     """Of a class that there is not, so that jobs with its devices wait."""
+    require(field.api, DEVICE_CLAIMS)
     options = {"name": field.pool("a"), "nodes": [field.nodes[0]], "device_class": f"{field.prefix}.example.com"}
     return {"runwhere.gpuctl.gpuctl_pool": options}
 

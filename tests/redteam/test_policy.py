@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.features import DEVICE_CLAIMS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import SUBMIT
 from integration.accounts import account, make_priority_classes
 from integration.ansible import ROOT, Ansible
-from integration.api import PATHS, Api, eventually
+from integration.api import PATHS, Api, eventually, require
 from integration.manifests import training
 from integration.namespaces import make_namespace, remove_namespaces
 from integration.recorder import Recorder
@@ -296,12 +297,14 @@ def test_a_service_with_external_addresses(guarded: Guarded):
     ],
 )
 def test_a_claim_of_too_many_devices(guarded: Guarded, request_: dict[str, Any]):
+    require(guarded.api, DEVICE_CLAIMS)
     spec = {"spec": {"devices": {"requests": [{"name": "gpus", **request_}]}}}
     status, message = guarded.post("resourceclaimtemplate", {"metadata": {"name": "attack"}, "spec": spec})
     assert (status, "a claim of more devices" in message) == (422, True), message
 
 
 def test_a_claim_whose_name_hides_its_devices(guarded: Guarded):
+    require(guarded.api, DEVICE_CLAIMS)
     spec = {"spec": {"devices": {"requests": [{"name": "gpus", "exactly": {"deviceClassName": "x", "count": 8}}]}}}
     status, message = guarded.post("resourceclaimtemplate", {"metadata": {"name": "gpus-x4"}, "spec": spec})
     assert (status, "name of a claim that does not tell its devices: gpus-x4. End it with -x8." in message) == (

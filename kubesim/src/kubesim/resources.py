@@ -216,11 +216,14 @@ ADDED: tuple[Resource, ...] = (
     Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", short_names=("pg",), addon="volcano"),
     Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", False, short_names=("q",), subresources=(STATUS,),
              addon="volcano"),
+    # Only in discovery: the versions before v1, where they are switched on.
+    Resource("resource.k8s.io", "v1beta1", "deviceclasses", "DeviceClass", False, verbs=("get",), addon="beta-claims"),
+    Resource("resource.k8s.io", "v1beta2", "deviceclasses", "DeviceClass", False, verbs=("get",), addon="beta-claims"),
 )  # fmt: skip
 
 _ALL_RESOURCES = (*RESOURCES, *ADDED)
 _BY_PATH = {(r.group, r.version, r.plural): r for r in _ALL_RESOURCES}
-_BY_KIND = {r.kind: r for r in _ALL_RESOURCES}
+_BY_KIND = {r.kind: r for r in reversed(_ALL_RESOURCES)}
 
 #: Group versions that every cluster serves, preferred version of a group first.
 GROUP_VERSIONS: tuple[tuple[str, str], ...] = tuple(dict.fromkeys((r.group, r.version) for r in RESOURCES))
@@ -232,9 +235,9 @@ def served(addons: Collection[str], without: Collection[str] = ()) -> tuple[Reso
 
 
 def is_served(resource: Resource, addons: Collection[str], without: Collection[str]) -> bool:
-    if resource.group in without or resource.qualified in without:
-        return False
-    return not resource.addon or resource.addon in addons
+    if resource.addon:
+        return resource.addon in addons
+    return resource.group not in without and resource.qualified not in without
 
 
 def find(group: str, version: str, plural: str) -> Resource | None:

@@ -24,7 +24,9 @@ from ..engine.changes import diffs_of, resource_result
 from ..engine.plan import Action, Plan, Step, object_id
 from ..engine.planning import step_for
 from ..kube.concurrency import run_concurrently
+from ..kube.discovery import group_versions
 from ..kube.errors import ApiError
+from ..kube.features import DEVICE_CLAIMS, earlier_versions
 from ..kube.resources import (
     ADMISSION_POLICY,
     ADMISSION_POLICY_BINDING,
@@ -124,6 +126,7 @@ def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
         if SYSTEM_NAMESPACE not in namespaces:
             steps.append(step_for(namespace_object(SYSTEM_NAMESPACE, managed=True), None))
         steps += _secured(rules, namespaces)
+        _warn_of_unjudged_claims(task, rules, desired)
     is_own = bool(options.source) and all(recorded_source(obj) == options.source for obj in declaring)
     limited = allowed_namespaces(task) is not None
     source = options.source if is_own or not (limited and declaring) else None
@@ -175,6 +178,21 @@ def _counted(task: Task[PolicyOptions], rules: PolicyRules) -> tuple[PolicyRules
             raise
         classes = []  # before Kubernetes 1.34
     return replace(rules, counted=counted_names(chain.from_iterable(listed), classes, hardware.values())), hardware
+
+
+def _warn_of_unjudged_claims(task: Task[PolicyOptions], rules: PolicyRules, desired: Iterable[Object]) -> None:
+    """Claims have another form in the beta versions of their API, and where v1 is not served, its rules match nothing.
+
+    A rule for v1 matches requests of other versions only if the server has v1 (admission, matchPolicy Equivalent).
+    """
+    if not any(obj["metadata"]["name"].endswith("-claims") for obj in desired):
+        return
+    if early := earlier_versions(DEVICE_CLAIMS, group_versions(task.client())):
+        task.warn(
+            f"policy {rules.name}: the limits of GPUs do not hold for claims of devices, because this cluster serves "
+            f"{' and '.join(early)} and not {DEVICE_CLAIMS.api}. Until it does, do not let teams create ResourceClaims "
+            f"or ResourceClaimTemplates."
+        )
 
 
 def _in_order(objects: Iterable[Object]) -> list[Object]:

@@ -8,7 +8,7 @@ The versions are those since which a server has the feature without being asked:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 Version = tuple[int, int]
@@ -73,7 +73,7 @@ DEVICE_CLAIMS = Feature(
     (1, 34),
     "device_class of pools",
     REFUSED,
-    "jobs of such pools are refused; devices are requested as extended resources of a device plugin",
+    "such pools and their jobs are refused; devices are requested as extended resources of a device plugin",
     api="resource.k8s.io/v1",
     gate="DynamicResourceAllocation",
 )
@@ -126,6 +126,21 @@ def missing_features(version: Version, preferred: Mapping[str, str]) -> tuple[Fe
 def since(feature: Feature) -> str:
     """The sentence for something that is refused without a feature."""
     return f"Kubernetes has {feature.title} ({feature.needed_by}) since {number(feature.since)}"
+
+
+def unserved(feature: Feature, served: Collection[str]) -> str:
+    """Why a server's group versions do not have a feature, as a sentence; empty if they do."""
+    if feature.api in served:
+        return ""
+    early = earlier_versions(feature, served)
+    instead = f", but {' and '.join(early)}, which the collection does not use" if early else ""
+    return f"this cluster does not serve {feature.api}{instead}. {since(feature)}"
+
+
+def earlier_versions(feature: Feature, served: Collection[str]) -> list[str]:
+    """The alpha and beta versions of a feature's API, where a server has no other."""
+    group = feature.api.partition("/")[0]
+    return [] if feature.api in served else sorted(each for each in served if each.startswith(f"{group}/"))
 
 
 def of_api(path: str) -> Feature | None:

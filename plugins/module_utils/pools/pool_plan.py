@@ -86,7 +86,7 @@ def plan_pools(
         requests, others = plannable(requests, declarations, options, limited=limited)
     membership = plan_membership(requests, live, force=force)
     in_use = _deleted_pools_in_use(client, membership, ignored_jobs, force=force)
-    unfit = _unfit_hardware(requests, declared.profiles)
+    unfit = [*_unfit_hardware(requests, declared.profiles), *_unserved_classes(client, requests, declarations)]
     if options.source or limited:
         others += changed_for_others(membership, declarations, options, limited=limited)
     blockers = [*others, *membership.blockers, *unfit, *_unfit_queues(client, membership), *(() if force else in_use)]
@@ -128,6 +128,23 @@ def _unfit_division(request: PoolRequest, profile: Profile) -> Iterator[str]:
         list(profile.divisions(PoolHardware(**division)))
     except UnfitHardware as problem:
         yield f"pool {request.name}, {problem}"
+
+
+def _unserved_classes(
+    client: Client, requests: Iterable[PoolRequest], declarations: Mapping[str, Declaration]
+) -> Iterator[str]:
+    """Newly declared classes of devices that no job could claim. What is declared already, doctor reports."""
+    former = {name: each.hardware.device_class for name, each in declarations.items()}
+    classes = {each.name: each.hardware.get("device_class") for each in requests if each.present}
+    new = {name: declared for name, declared in classes.items() if declared and declared != former.get(name)}
+    if not new:
+        return
+    from ..kube.discovery import group_versions  # Here: few pools declare a class.
+    from ..kube.features import DEVICE_CLAIMS, unserved
+
+    problem = unserved(DEVICE_CLAIMS, group_versions(client))
+    for name, declared in new.items() if problem else ():
+        yield f"pool {name}, device_class {declared}: {problem}. Remove device_class."
 
 
 def _unfit_queues(client: Client, membership: Membership) -> Iterator[str]:
