@@ -450,6 +450,7 @@ class Catalog:
     def row(self, resource: str) -> DeviceResource | None:
         """What an extended resource is; None for what is no accelerator."""
         if resource not in self._rows:
+            # Extended resources have a domain; cpu, memory and hugepages have none (pkg/apis/core/v1/helper).
             found = (profile.partition_of(resource) for profile in self.profiles.values()) if "/" in resource else ()
             self._rows[resource] = next(filter(None, found), None)
         return self._rows[resource]

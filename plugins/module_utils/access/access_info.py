@@ -118,6 +118,7 @@ def _groups_of_user(options: AccessInfoOptions) -> list[str]:
     """With those that Kubernetes adds (docs, "Authenticating"); none for the account itself."""
     if not options.user and not options.groups:
         return []
+    # A review is about the groups that it names: without a login, the server adds none.
     account = (options.user or "").split(":")
     of_accounts = ["system:serviceaccounts", f"system:serviceaccounts:{account[2]}"] if len(account) == 4 else []
     return [*(options.groups or ()), *of_accounts, "system:authenticated"]

@@ -51,6 +51,7 @@ def written_credentials(text: str, name: str) -> dict[str, Any]:
 
 def _cluster_entry(connection: Connection, server: str | None) -> dict[str, Any]:
     cluster: dict[str, Any] = {"server": server or connection.server}
+    # One of the two: client-go refuses a CA beside it (client-go/transport, TLSConfigFor).
     if not connection.validate_certs:
         cluster["insecure-skip-tls-verify"] = True
     elif connection.ca_cert:

@@ -201,12 +201,14 @@ def _plan_present(task: Task[WorkspaceOptions], desired: list[Builder]) -> Plan:
     client, name = task.client(), task.options.namespace
     present = client.get(NAMESPACE, None, name)
     prerequisite = step_for(namespace_object(name, managed=True), None) if present is None else None
+    # It accepts no new objects (plugin/pkg/admission/namespace/lifecycle).
     if present is not None and is_terminating(present):
         raise TaskFailed(f"{being_deleted(present)} Run the task again once it is gone. Nothing was changed.")
     steps = []
     for build in desired:
         obj = build(None)
         live = client.get(_RESOURCES[obj["kind"]], name, obj["metadata"]["name"]) if present else None
+        # A forced apply would take it over, and state absent would then delete what we have not made.
         if live is not None and not is_managed(live):
             raise TaskFailed(
                 f"{obj['kind']} {obj['metadata']['name']} in namespace {name} exists and does not belong to gpuctl. "
@@ -214,6 +216,7 @@ def _plan_present(task: Task[WorkspaceOptions], desired: list[Builder]) -> Plan:
             )
         if not (live and task.options.keep_object_counts and live["kind"] == RESOURCE_QUOTA.kind):
             steps.append(step_for(build(live), live))
+    # An empty map asks for no limits; without the option, those that are set stay.
     if task.options.object_counts == {} and present:
         live = client.get(RESOURCE_QUOTA, name, OBJECT_COUNTS)
         steps += [Step(Action.DELETE, {}, live)] if live and is_managed(live) else []

@@ -21,6 +21,7 @@ def data_claim(namespace: str, claim: Mapping[str, Any], live: Object | None = N
     """The claim of the option of that name. Unset options keep what the live one was created with: Kubernetes does not
     let that change. Without a storage class, the cluster's default one provides the volume.
     """
+    # Pods on several nodes mount it, which block devices do not allow (docs, "Persistent Volumes", access modes).
     former = (live or {"spec": {"accessModes": ["ReadWriteMany"]}})["spec"]
     kept = {name: former[name] for name in ("accessModes", "storageClassName") if former.get(name)}
     chosen = {
@@ -43,6 +44,7 @@ def token_secret(namespace: str, tokens: Mapping[str, str | None], live: Object 
 
 def count_quota(namespace: str, counts: Mapping[str, Any]) -> Object:
     """The ResourceQuota that limits how many objects of each kind the namespace has, whatever their size."""
+    # This form counts any namespaced kind, also those of custom resources (docs, "Resource Quotas").
     hard = {f"count/{name}": str(count) for name, count in sorted(counts.items())}
     return {**_managed_object(RESOURCE_QUOTA, labels.OBJECT_COUNTS, namespace), "spec": {"hard": hard}}
 

@@ -125,6 +125,7 @@ def inventory_of(
     left: dict[CounterId, Fraction] = {}
     updating = []
     for (driver, pool), specs in sorted(pools.items()):
+        # A driver replaces its slices one by one, with a new generation (api/resource/v1 types.go, ResourcePool).
         newest = max(spec["pool"]["generation"] for spec in specs)
         specs = [spec for spec in specs if spec["pool"]["generation"] == newest]
         if any(spec["pool"]["resourceSliceCount"] != len(specs) for spec in specs):
@@ -162,6 +163,7 @@ def _devices_in(spec: Object) -> Iterator[Device]:
 
 
 def _qualified(driver: str, name: str) -> str:
+    # Names without a domain are in that of the driver (api/resource/v1 types.go, QualifiedName).
     return name if "/" in name else f"{driver}/{name}"
 
 

@@ -36,6 +36,7 @@ def seems_lost(pod: Object) -> bool:
     status, containers = pod.get("status", {}), pod.get("status", {}).get("containerStatuses") or ()
     reasons = {one["type"]: one.get("reason") for one in status.get("conditions") or ()}
     was_ready = bool(containers) and all(container.get("ready") for container in containers)
+    # Written before the pod is deleted (pkg/controller/tainteviction).
     evicted = reasons.get("DisruptionTarget") == "DeletionByTaintManager"
     return bool(pod["spec"].get("nodeName")) and _is_unfinished_and_unready(pod) and (was_ready or evicted)
 

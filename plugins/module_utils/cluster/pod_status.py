@@ -14,6 +14,7 @@ HARMLESS = frozenset({"ContainerCreating", "PodInitializing", "Completed"})
 def pod_status(pod: Mapping[str, Any]) -> str:
     """The phase of a pod, or the more specific reason of a container: ``ImagePullBackOff``, ``OOMKilled`` ..."""
     status = pod.get("status", {})
+    # As kubectl has it: the phase stays Running until the end (pkg/printers/internalversion, printPod).
     if is_terminating(pod):
         return "Terminating"
     if pod_phase(pod) == "Succeeded":  # even if a sidecar reports that it was stopped

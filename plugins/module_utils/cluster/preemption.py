@@ -62,6 +62,7 @@ def _pod_names(workload: Object) -> re.Pattern[str]:
     if workload["kind"] == "StatefulSet":
         return re.compile(rf"{name}-\d+")
     if workload["kind"] == "Deployment":
+        # <deployment>-<pod-template-hash>-<random>; the hash is a number of 32 bits, so it has ten digits at most.
         return re.compile(rf"{name}-[a-z0-9]{{1,10}}-{_RANDOM}")
     indexed = workload["spec"].get("completionMode") == "Indexed"
     return re.compile(rf"{name}-\d+-{_RANDOM}" if indexed else rf"{name}-{_RANDOM}")

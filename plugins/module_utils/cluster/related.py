@@ -15,6 +15,7 @@ _COMPARED = ("name", "image", "command", "args", "workingDir", "env", "envFrom",
 
 def own_pods(workload: Object, pods: Iterable[Object]) -> list[Object]:
     """The pods without older ones, which a deleted workload of the same name left behind."""
+    # In whole seconds: the first pods can be of the same one.
     created = workload["metadata"]["creationTimestamp"]
     return [pod for pod in pods if pod["metadata"]["creationTimestamp"] >= created]
 

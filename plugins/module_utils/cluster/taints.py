@@ -8,6 +8,7 @@ from typing import Any
 
 from .nodes import Taint
 
+# PreferNoSchedule only lowers the score of a node.
 _KEEP_OFF = ("NoSchedule", "NoExecute")
 
 

@@ -258,7 +258,7 @@ class Executor:
     def _recreate_object(self, step: Step, plan: Plan, result: ApplyResult) -> dict[str, Any] | None:
         """Delete, wait for the deletion, create (validated before); restore the former object if that fails."""
         if self.check_mode:
-            return None
+            return None  # dry_run.py has sent the creation as a dry run; here, the name is still taken.
         kind = step.live["kind"]
         self.before_replacing(plan)
         # Foreground: the workload stays visible until its pods are gone, because their owner references have

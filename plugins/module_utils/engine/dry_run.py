@@ -120,6 +120,7 @@ def _names_in_use(client: Client, names: Names, hint: str) -> list[Blocker]:
     for place, present in zip(names, run_concurrently(read, names, client.concurrency), strict=True):
         kind = place[0].kind
         for name, plan in names[place].items():
+            # Names are unique per kind and namespace, so ours would be an apply to an object of others.
             if name in present and not pod_selector(plan.name).items() <= present[name].items():
                 text = f"{kind} {name} exists and is not managed by gpuctl; it was not changed. "
                 blockers.append((plan, text + hint.format(kind=kind.lower(), name=name, namespace=plan.namespace)))
@@ -180,6 +181,7 @@ def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
     replaced_for_a_change = step.uncertain or step.live.get("kind", step.kind) != step.kind
     if step.uncertain:
         try:
+            # Forced, so that a field conflict does not hide whether the fields can change; the apply reports it.
             answer = guarded_apply(client, step.desired, step.live, dry_run=True, force=True)
             from .effect import step_after  # Here: few updates are uncertain.
 
@@ -194,6 +196,7 @@ def _settled_step(step: Step, client: Client, on_immutable: str) -> Step:
             f"O(on_immutable=recreate) to delete the job and create it again, or delete it first."
         )
     if step.replaces:
+        # Before the deletion: what the server refuses must not cost the job that runs.
         client.create(step.desired, dry_run=True)
     return step
 

@@ -197,6 +197,7 @@ class Client:
         try:
             found = self.transport.request("GET", resource.path(namespace, name), Expected(resource.kind, name))
         except ApiError as error:
+            # Any proxy can say 404. Taken for a missing object, that would be created again.
             if error.status == 404 and error.reason == "NotFound":
                 return None
             raise
@@ -356,6 +357,7 @@ class Client:
             expected = Expected(kind, watchable=watchable)
             path = resource.path(namespace)
             while True:
+                # No resourceVersion: the list must not be older than the last write (docs, "API Concepts").
                 query = {"limit": str(size), "labelSelector": labels, "fieldSelector": fields, "continue": token}
                 try:
                     page = self.transport.request("GET", path, expected, query, accept=accept, weigh=limits.weigh)
@@ -401,6 +403,7 @@ def _again_if_expired(read: Callable[[], T]) -> T:
 
 
 def _write_query(dry_run: bool) -> dict[str, str]:
+    # Otherwise the server drops fields that it does not know, and only warns (docs, "API Concepts", field validation).
     return {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "dryRun": "All" if dry_run else ""}
 
 

@@ -46,6 +46,7 @@ JSON = "application/json"
 APPLY_PATCH = "application/apply-patch+yaml"
 CHUNK_SIZE = 65_536  # bytes of a streamed response
 
+# 500: what etcd answers while it elects a leader.
 _RETRIED_STATUS = frozenset({429, 500, 502, 503, 504})
 _FIRST_DELAY = 0.2  # seconds; doubles with each retry
 _MAX_DELAY = 5.0
@@ -205,8 +206,10 @@ class Transport:
                     url,
                     body=payload,
                     headers=all_headers,
+                    # The credentials are for this server alone.
                     redirect=False,
                     preload_content=False,
+                    # A compressed answer can be a thousand times as large: answer.py unpacks it, up to a limit.
                     decode_content=False,
                     timeout=Timeout(connect=timeout, read=timeout if read_timeout is None else read_timeout),
                 )
@@ -384,6 +387,7 @@ class Transport:
         if content_type:
             headers["Content-Type"] = content_type
         for name, value in self._connection.impersonation:
+            # A header for each group (docs, "Authenticating", user impersonation).
             headers.add(name, value)
         return headers
 

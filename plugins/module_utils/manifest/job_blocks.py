@@ -84,6 +84,7 @@ class ValueFrom(Block):
 
     @model_validator(mode="after")
     def _exactly_one(self) -> ValueFrom:
+        # pkg/apis/core/validation, validateEnvVarValueFrom, for this and for value beside valueFrom.
         if len(self.model_fields_set) != 1:
             hint = "Use one of secretKeyRef, configMapKeyRef, fieldRef, resourceFieldRef"
             raise rules.section_error("needs exactly one source", hint)
@@ -188,6 +189,8 @@ class Environment(Block):
 
 
 # accelerators/ says what the container requests for those of accelerators, and how everything counts and names it.
+# Equal, because extended resources cannot be overcommitted (pkg/apis/core/v1/helper, IsOvercommitAllowed), and pods
+# whose CPU and memory are equal are evicted last (docs, "Pod Quality of Service Classes").
 class Resources(Block):
     """The resources of each pod. Requests and limits are equal."""
 
@@ -287,6 +290,7 @@ class Storage(Block):
 
     @model_validator(mode="after")
     def _one_shared_memory(self) -> Storage:
+        # Two mounts at one path are invalid (pkg/apis/core/validation, ValidateVolumeMounts).
         if self.shm is not None and any(normal_path(entry.path) == "/dev/shm" for entry in self.workdirs):
             raise rules.section_error("/dev/shm is also one of the workdirs", "Keep one of them", "shm")
         return self

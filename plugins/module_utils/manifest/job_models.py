@@ -35,6 +35,7 @@ class TrainingResources(Resources):
         if self.gpu_share is not None and not self.gpu:
             hint = "Use gpu, or one node: shared GPUs do not communicate"
             raise rules.section_error("a shared GPU on several nodes", hint, "gpu_share")
+        # No peer-to-peer transfers between MIG instances (NVIDIA, "MIG User Guide").
         if self.partition is not None:
             hint = "Use whole GPUs, or one node: partitions do not communicate"
             raise rules.section_error("partitions on several nodes", hint, "partition")
@@ -102,6 +103,7 @@ ParameterValues: TypeAlias = Annotated[list[str], AfterValidator(rules.non_empty
 class Autoscaling(Block):
     """Scaling by load instead of a fixed number of replicas."""
 
+    # Not 0: that needs the feature gate HPAScaleToZero (pkg/apis/autoscaling/validation).
     min_replicas: rules.PositiveCount = Field(default=1, description="Minimum number of replicas.")
     max_replicas: rules.PositiveCount = Field(description="Maximum number of replicas.", examples=[8])
     metric: rules.MetricName = Field(

@@ -52,6 +52,7 @@ class Limits(Block):
         for name, amount in self.accelerators.items():
             if name == DEFAULT_ACCELERATOR and self.gpu is not None:
                 raise rules.section_error("gpu limits the same", "Keep one of them", "accelerators", name)
+            # Extended resources are counted in whole numbers (pkg/apis/core/validation, ValidateResourceQuantityValue).
             if not name.endswith("/share") and not rules.is_whole_number(amount):
                 problem = f"not a whole number: {amount}"
                 raise rules.section_error(problem, "Use a number of devices, such as 4", "accelerators", name)

@@ -52,6 +52,7 @@ _IMAGE = (
 _QUANTITY = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$"
 # Control characters, and those that are not seen or turn the text around them; file systems may ignore them.
 _INVISIBLE = r"\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+# Those of YAML 1.1, which PyYAML and so Ansible read (yaml.org/type/bool).
 _TRUE = ("true", "yes", "on")
 _FALSE = ("false", "no", "off")
 

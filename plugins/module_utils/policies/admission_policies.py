@@ -27,6 +27,7 @@ _ACTIONS = {"deny": ["Deny"], "warn": ["Warn", "Audit"], "audit": ["Audit"]}
 _MATCH_DEFAULTS = {"matchPolicy": "Equivalent", "objectSelector": {}}
 _MARK = "\0"
 # What Kubernetes' own controllers create, they create from objects that were checked.
+# Their names depend on --use-service-account-credentials of kube-controller-manager.
 _CONTROLLER = (
     "(request.userInfo.username == 'system:kube-controller-manager' || "
     "request.userInfo.username.startsWith('system:serviceaccount:kube-system:'))"
@@ -348,6 +349,7 @@ def _policy(policy: PolicyRules, matched: _Matched, names: Mapping[str, str], va
     rules = [
         {
             "apiGroups": [group],
+            # Other versions are converted first (matchPolicy Equivalent).
             "apiVersions": ["v1"],
             "operations": ["CREATE", "UPDATE"],
             "resources": list(resources),
@@ -360,6 +362,7 @@ def _policy(policy: PolicyRules, matched: _Matched, names: Mapping[str, str], va
         "kind": "ValidatingAdmissionPolicy",
         "metadata": _metadata(policy, matched.suffix),
         "spec": {
+            # What an expression cannot judge, because it fails, must not get past it.
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": rules, **_MATCH_DEFAULTS, "namespaceSelector": {}},
             **({"matchConditions": conditions} if conditions else {}),

@@ -302,6 +302,7 @@ def _count(most: int, pod: Pod) -> Values:
 
 
 def _uncounted(counted: Sequence[str], pod: Pod) -> Values:
+    # A ResourceQuota names each extended resource; no key of it stands for all.
     yield from (resource for resource, _amount in pod.requested if resource not in counted)
 
 
@@ -314,6 +315,7 @@ def _is_plain(path: str, roots: Sequence[str] | None) -> bool:
     """Whether a path says where it leads; the API server itself refuses ``..`` in paths of nodes."""
     if not path.isascii() or not path.isprintable():
         return False
+    # The kubelet resolves what the expression compares as text: // and /./ would hide the directory.
     return roots is not None or re.search(r"//|/\.(/|$)", path) is None
 
 

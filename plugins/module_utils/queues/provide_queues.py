@@ -106,6 +106,7 @@ def _present(client: Client, pools: Mapping[str, Declaration]) -> list[str]:
     """The queueing systems that the cluster has, or that a pool asks for."""
     wanted = set(map(_backend_of, pools.values()))
     served = group_versions(client)
+    # Also those that no pool asks for now: objects of pools that had a queue are left to delete.
     return [name for name, backend in BACKENDS.items() if name in wanted or not backend.missing(served)]
 
 

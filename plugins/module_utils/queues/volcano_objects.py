@@ -40,6 +40,7 @@ from .teams import (
     share_of,
 )
 
+# The schema of the CustomResourceDefinition allows no more.
 _MAX_WEIGHT = 65535
 
 

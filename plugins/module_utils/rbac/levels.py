@@ -59,6 +59,7 @@ def account(name: str, namespace: str) -> Object:
 
 def cluster_roles(level: str) -> list[Object]:
     """The ClusterRoles that accounts of a level are bound to; those that administrators may bind are all."""
+    # ClusterRoles also for namespaces: RoleBindings may name them, and a level has its rules in one place.
     names = PERMISSIONS if level == ADMINISTER else ROLES[level]
     return [{**_managed_object(CLUSTER_ROLE, role_name(name)), "rules": _rules(name)} for name in names]
 
@@ -129,6 +130,7 @@ def _role_binding(subject: Subject, role: str, place: str | None) -> Object:
         reference = {"kind": subject.kind, "name": subject.name, "namespace": subject.namespace}
     else:
         name = f"{role_name(role)}:{subject.kind}:{_path_segment(subject.name)}"
+        # Users and groups need the API group, service accounts have none (pkg/apis/rbac/validation).
         reference = {"apiGroup": _GROUP, "kind": subject.kind, "name": subject.name}
     return {
         **_managed_object(ROLE_BINDING if place else CLUSTER_ROLE_BINDING, name, place),
