@@ -175,6 +175,11 @@ results:
       description: Namespaces in which the permissions apply. V(none) for the whole cluster, and with O(state=absent).
       type: list
       elements: str
+    revoked_namespaces:
+      description: With O(state=absent), namespaces in which the account could create and change jobs.
+      type: list
+      elements: str
+      version_added: 1.1.0
     action:
       description:
         - The change that was made, or would be made in check mode. One of V(create), V(update), V(unchanged) and V(delete).

@@ -264,7 +264,7 @@ def test_workloads_past_the_collection_are_named(direct: Ansible, api: Api, coll
     left = run(direct, "offboard", **colleague.variables())
     assert left.status == 0, left.output
     said = " ".join(left.output.split())
-    assert f"Not known whose, in namespace {colleague.name}: Deployment web, job like-a-job." in said
+    assert f"had access: Deployment {colleague.name}/web, job {colleague.name}/like-a-job." in said
     assert "leaves them as they are" in said
 
 

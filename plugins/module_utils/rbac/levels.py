@@ -105,7 +105,7 @@ def reachable_accounts(found: Iterable[Object]) -> Iterator[tuple[Subject, Subje
             held[each].add((binding["roleRef"]["name"], binding["metadata"].get("namespace")))
     for one, own in held.items():
         wide = (role_name(ADMINISTER), None) in own  # There is nothing more to reach.
-        submits = set() if wide else {place for role, place in own if role in _RUNS_PODS}
+        submits = set() if wide else {place for role, place in own if role in RUNS_PODS}
         harmless = {(role_name(role), place) for role in (READ, LOGS, SUBMIT) for place in submits}
         for other, others in held.items():
             everyones = (role_name(SUBMIT_CLUSTER), role_name(SUBMIT_POOLS))
@@ -119,7 +119,7 @@ def role_name(level: str) -> str:
     return f"gpuctl-{level}"
 
 
-_RUNS_PODS = {role_name(IN_JOBS[level]) for level in (SUBMIT, ADMINISTER)}
+RUNS_PODS = {role_name(IN_JOBS[level]) for level in (SUBMIT, ADMINISTER)}
 
 
 def _role_binding(subject: Subject, role: str, place: str | None) -> Object:

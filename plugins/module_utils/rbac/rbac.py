@@ -278,6 +278,7 @@ def _access_result(task: Task[RbacOptions], applied: ApplyResult) -> dict[str, A
         "user": subject.user,
         "level": task.options.level if present else None,
         "namespaces": task.options.namespaces if present else None,
+        "revoked_namespaces": None if present else _job_namespaces(plan),
         "action": str(plan.action),
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
     }
@@ -287,3 +288,9 @@ def _access_result(task: Task[RbacOptions], applied: ApplyResult) -> dict[str, A
         "diff": task.diff(lambda: diffs_of(plan)),
         "msg": f"{subject.user or f'group {subject.name}'}: {result['action']}",
     }
+
+
+def _job_namespaces(plan: Plan) -> list[str]:
+    """Where the account could create and change jobs, by the bindings that go."""
+    gone = (step.live for step in plan.steps if step.kind == ROLE_BINDING.kind)
+    return sorted({obj["metadata"]["namespace"] for obj in gone if obj["roleRef"]["name"] in levels.RUNS_PODS})
