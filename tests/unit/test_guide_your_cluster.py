@@ -18,3 +18,11 @@ def test_the_table_of_the_guide_is_that_of_the_features() -> None:
         for row in FEATURES
     ]
     assert table == "\n".join(rows)
+
+
+def test_the_translation_has_the_same_rows() -> None:
+    text = GUIDE.with_name("guide_your_cluster_zh.rst").read_text(encoding="utf-8")
+    table = text.partition("     - 缺少时\n")[2].partition("\n\n")[0]
+    versions = [line.removeprefix("     - ") for line in table.splitlines() if line.startswith("     - 1.")]
+    assert versions == [number(row.since) for row in FEATURES]
+    assert text.count("   * - ") == GUIDE.read_text(encoding="utf-8").count("   * - ")
