@@ -37,6 +37,7 @@ _HINTS = {
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Notify a person or service of an event."""
 
+    # So Ansible makes no temporary directory on the host.
     TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

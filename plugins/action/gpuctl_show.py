@@ -38,6 +38,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Print the result of another task; fail if that has failed."""
 
+    # So Ansible makes no temporary directory on the host.
     TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

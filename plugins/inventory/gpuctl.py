@@ -145,6 +145,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         super().parse(inventory, loader, path, cache)
         self._refuse_unknown_keys(path, self._read_config_data(path))
         for name, variables in self._hosts(path, cache).items():
+            # Names, labels and addresses are what nodes report: as templates, Ansible would evaluate them.
             self._add_host(name, as_unsafe(variables))
 
     def _refuse_unknown_keys(self, path: str, config: Mapping[str, Any]) -> None:
@@ -161,11 +162,14 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         """Variables by host name, from the cache if it is enabled and may be used, else from the cluster."""
         params = {name: self.get_option(name) for name in (*connection_argument_spec(), *FILTERS, "all_nodes")}
         params = {
-            name: self.templar.template(value) if isinstance(value, str) else value for name, value in params.items()
+            # Ansible leaves templates in the options of an inventory plugin to the plugin.
+            name: self.templar.template(value) if isinstance(value, str) else value
+            for name, value in params.items()
         }
         if not self.get_option("cache"):
             return self._read_hosts(path, params)
         key = self.get_cache_key(path) + _cache_digest(params)
+        # The argument is False with --flush-cache, and for ansible.builtin.meta refresh_inventory.
         if not may_use_cache or key not in self.cache:
             self.cache[key] = self._read_hosts(path, params)
         found: dict[str, dict[str, Any]] = self.cache[key]
@@ -196,6 +200,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         for grouped_by in FILTERS:
             value = variables[f"gpuctl_{grouped_by}"]
             if value:
+                # Pools and GPU types may have characters that names of groups may not (TRANSFORM_INVALID_GROUP_CHARS).
                 group = self.inventory.add_group(self._sanitize_group_name(f"{grouped_by}_{value}"))
                 self.inventory.add_child(group, name)
         strict = self.get_option("strict")

@@ -45,6 +45,7 @@ def priority_class_steps(client: Client, warn: Callable[[str], None]) -> tuple[S
         problem = present and priority_class_problem(present)
         if present is None:
             steps.append(step_for(desired, None))
+        # pkg/apis/scheduling/validation, ValidatePriorityClassUpdate: "may not be changed in an update".
         elif problem and is_managed(present):
             steps.append(Step(Action.RECREATE, desired, present))
         elif problem:

@@ -105,6 +105,7 @@ class Ownership:
         """Who runs this task. Raises KubeError."""
         environ = self._task.environ
         awx_user, awx_job = environ.get(AWX_USER), environ.get(AWX_JOB)
+        # What authentication makes of the credentials; the user of a kubeconfig is only a name in that file.
         kubernetes_user = user_name(self._task.client()) if not awx_user else None
         names = (text and text[:_LONGEST] for text in (kubernetes_user, awx_user, awx_job))
         return Submitter(_system_user()[:_LONGEST], socket.gethostname()[:_LONGEST], *names)

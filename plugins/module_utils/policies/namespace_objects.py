@@ -46,10 +46,12 @@ def network_policy(policy: PolicyRules, namespace: str, network: Network) -> Obj
         "metadata": _metadata(policy, namespace),
         "spec": {
             "podSelector": {},
+            # Of a pod that is selected, what no rule names is refused (docs, "Network Policies").
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"from": selectors}],
             "egress": [
                 {"to": [*selectors, *addresses]},
+                # CoreDNS: without names, nothing of what is allowed would be found.
                 {"to": [{"namespaceSelector": _named("kube-system")}], "ports": _DNS},
             ],
         },
@@ -75,6 +77,7 @@ def accelerator_quota(policy: PolicyRules, namespace: str, most: Mapping[str, in
 
 
 def _named(namespace: str) -> Object:
+    # The API server sets it to the name, so no other namespace can pretend to be this one.
     return {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
 
 

@@ -68,6 +68,7 @@ def _quota(resource: str, amount: Fraction) -> Object:
 
 
 def _group(flavor: str, quotas: Mapping[str, Object]) -> Object:
+    # The resources of a flavor must have the order of coveredResources (Kueue, webhook of ClusterQueues).
     names = sorted(quotas)
     return {"coveredResources": names, "flavors": [{"name": flavor, "resources": [quotas[name] for name in names]}]}
 
@@ -100,6 +101,7 @@ def _cluster_queue(pool: Declaration, namespace: str, queue: PoolQueue, group: O
     obj = queue_object(CLUSTER_QUEUE, pool.name, labels.team_queue_name(pool.name, namespace))
     obj["spec"] = {
         "cohortName": labels.pool_queue_name(pool.name),
+        # Without one, a ClusterQueue admits jobs of no namespace.
         "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME: namespace}},
         "preemption": dict(_PREEMPTION[queue.preemption]),
         "resourceGroups": [group],
