@@ -162,7 +162,7 @@ class Exporter:
 
     ``labels`` are names of labels by what they say: device, partition, index, model, node, namespace, pod, container.
     Of several, the first that a series has counts. Where series do not say whose a device is, ``owner`` is the metric
-    that does, joined on the labels ``owner_on``.
+    that does.
     """
 
     profile: str
@@ -170,7 +170,6 @@ class Exporter:
     port: int | None
     labels: Mapping[str, tuple[str, ...]]
     owner: str | None
-    owner_on: tuple[str, ...]
     quantities: Mapping[str, tuple[ExportedSeries, ...]]
 
     def series(self, quantity: str) -> tuple[ExportedSeries, ...]:
@@ -407,7 +406,6 @@ def _exporter(profile: str, backend: str, data: Mapping[str, Any]) -> Exporter:
         data.get("port"),
         {said: tuple(names) for said, names in (data.get("labels") or {}).items()},
         f"{prefix}{owner['name']}" if owner else None,
-        tuple(owner.get("on", ())),
         {
             quantity: tuple(
                 ExportedSeries(

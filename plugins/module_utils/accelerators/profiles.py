@@ -286,7 +286,7 @@ PROFILES: dict[str, dict[str, Any]] = \
                                           'namespace': ['namespace'],
                                           'pod': ['pod'],
                                           'container': ['container']},
-                               'owner': {'name': 'mlu_container', 'on': ['uuid']},
+                               'owner': {'name': 'mlu_container'},
                                'utilization': [{'name': 'mlu_utilization', 'unit': 'percent'}],
                                'efficiency': [{'name': 'mlu_tensor_util', 'unit': 'percent'}],
                                'memory_used': [{'name': 'mlu_memory_used', 'unit': 'bytes'}],

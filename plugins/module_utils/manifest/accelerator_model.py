@@ -96,12 +96,9 @@ class SeriesLabels(Block):
 
 
 class OwnerSeries(Block):
-    """The metric that says which pod has a device, where the others do not."""
+    """The metric that says which pod has a device, where the others do not. It names devices as they do."""
 
     name: rules.SeriesName = Field(description="Name of the metric.", examples=["mlu_container"])
-    on: list[rules.SeriesLabel] = Field(
-        description="Labels that it has in common with the others.", min_length=1, examples=[["uuid"]]
-    )
 
 
 class ExporterMetrics(Block):

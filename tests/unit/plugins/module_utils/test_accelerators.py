@@ -153,7 +153,7 @@ def test_an_exporter_says_which_labels_name_the_pod() -> None:
     (ascend,) = profiles["ascend"].exporters
     assert ascend.labels["pod"] == ("pod_name",)
     (cambricon,) = profiles["cambricon"].exporters
-    assert (cambricon.owner, cambricon.owner_on) == ("mlu_container", ("uuid",))
+    assert cambricon.owner == "mlu_container"
     (metax,) = profiles["metax"].exporters
     assert [dict(each.where) for each in metax.series("memory_used")] == [{"type": "vram"}]
     assert nvidia.series("idle") == ()
@@ -180,7 +180,7 @@ def test_a_made_up_vendor_has_an_exporter_by_data_alone() -> None:
         ("metrics: {utilization: [{name: busy, unit: parts}]}", "unit"),
         ("metrics: {utilization: [{name: busy}]}", "unit"),
         ("metrics: {labels: {pod: ['a b']}}", "label"),
-        ("metrics: {owner: {name: container, on: []}}", "on"),
+        ("metrics: {owner: {name: a-b}}", "metric name"),
     ],
 )
 def test_metrics_that_prometheus_has_not_are_refused(metrics: str, problem: str) -> None:
