@@ -280,6 +280,24 @@ def test_preemption_takes_the_least_important_pods_and_names_why() -> None:
     assert ("Preempted", f"Preempted by pod {uid} on node {node}") in sim.events(gone[0]["metadata"]["name"])
 
 
+def test_a_pod_whose_devices_no_node_has_preempts_nobody() -> None:
+    """Seen with kube-scheduler 1.36: pods that are taken off a node leave their devices allocated."""
+    sim = Simulation(nodes=1)
+    sim.create("PriorityClass", "high", namespace="", value=1000)
+    device = {"name": "device", "exactly": {"deviceClassName": "gpu.example.com", "allocationMode": "ExactCount"}}
+    device["exactly"]["count"] = 1
+    spec = {"devices": {"requests": [device]}}
+    sim.create("DeviceClass", "gpu.example.com", {}, namespace="")
+    sim.create("ResourceClaim", "none", spec)
+    sim.create("Pod", "low", pod_spec(requests={GPU: "8"}))
+    sim.advance(1)
+    claiming = {"resourceClaims": [{"name": "device", "resourceClaimName": "none"}], "priorityClassName": "high"}
+    sim.create("Pod", "p", pod_spec(requests={GPU: "8"}, **claiming))
+    sim.advance(1)
+    assert "nominatedNodeName" not in sim.get("Pod", "p")["status"]
+    assert "deletionTimestamp" not in sim.get("Pod", "low")["metadata"]
+
+
 def test_room_kept_for_one_pod_is_not_given_to_another() -> None:
     sim = Simulation(nodes=1)
     sim.create("PriorityClass", "high", namespace="", value=1000)

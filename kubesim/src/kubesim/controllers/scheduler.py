@@ -274,13 +274,13 @@ class Scheduler(Controller):
             refusals[name] = refusal or social.refuse(node) or devices.refuse(node) or Refusal((), final=False)
         reasons = [reason for refusal in refusals.values() for reason in refusal.reasons]
         message = fit_error(len(refusals), reasons)
-        making_room, lasting = self._preempt(key, pod, refusals)
+        making_room, lasting = self._preempt(key, pod, refusals, devices)
         if making_room:
             claims = "no new claims to deallocate" if devices.empty else "still not schedulable"
             message = f"{message} {claims}, preemption: {making_room}"
         return message, lasting
 
-    def _preempt(self, key: Key, pod: Object, refusals: dict[str, Refusal]) -> tuple[str, bool]:
+    def _preempt(self, key: Key, pod: Object, refusals: dict[str, Refusal], devices: DevicePlan) -> tuple[str, bool]:
         """Make room for the pod if that is possible: "" then, else why not; and whether that is so for its like."""
         if pod["spec"].get("preemptionPolicy") == "Never":
             return "not eligible due to preemptionPolicy=Never.", True
@@ -291,6 +291,8 @@ class Scheduler(Controller):
         ):
             return "not eligible due to a terminating pod on the nominated node.", False
         hopeful = [self.snapshot.nodes[name] for name, refusal in refusals.items() if not refusal.final]
+        if not devices.empty:  # Taking pods off a node frees none of their devices (no PreFilterExtensions).
+            hopeful = [node for node in hopeful if devices.refuse(node) is None]
         best = best_candidate(pod, hopeful, self.snapshot, self.registry.list("PodDisruptionBudget"))
         if best is None:
             reasons = [NOT_HELPFUL if refusal.final else NO_VICTIMS for refusal in refusals.values()]
