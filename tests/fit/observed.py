@@ -118,11 +118,16 @@ class Stage:
                 time.sleep(1)
         if not world.preempting:
             return
-        path = f"/api/v1/namespaces/{OTHER}/pods/{world.preempting[1]['metadata']['name']}"
+        victim, waiting = (
+            f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+            for pod in world.preempting
+        )
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            pod = self.api.call("GET", path)[1]
-            if (pod.get("status") or {}).get("nominatedNodeName"):
+            # The scheduler nominates first and deletes afterwards (SchedulerAsyncPreemption): a job that is tried in
+            # between would seem to have preempted the victim.
+            is_nominated = (self.api.call("GET", waiting)[1].get("status") or {}).get("nominatedNodeName")
+            if is_nominated and "deletionTimestamp" in self.api.call("GET", victim)[1].get("metadata", {}):
                 return
             time.sleep(0.2)
 

@@ -367,6 +367,9 @@ def test_random_edits_of_both_at_once(world: World, seed: int) -> None:
     """Each step edits, provisions, plans, compares or prunes, by one team or by both at once."""
     choose = random.Random(seed)
     declare_all(world)
+    for team in world.teams:  # The quota makes the namespace of the team's jobs.
+        succeeded(team.provision())
+        team.applied |= team.declared
     edits = EDITS if seed > 1 else EDITS // 4
 
     def edit(team: Team, choose: random.Random) -> None:
