@@ -275,6 +275,7 @@ def usage_group(directory: Path, jobs: int, prometheus_url: str, range_of_time: 
 def _training(number: int) -> dict[str, Any]:
     """Of which some run, some preempt others, and some wait."""
     resources = {
+        "pool": "training-pool",  # of server.py
         "gpu": (1, 8, 4, 16, 2)[number % 5],
         "cpu": 4,
         "memory": "16Gi",

@@ -17,6 +17,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit im
     Fit,
     FitChange,
     FitJob,
+    IsWanted,
     fit_jobs,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import NOW as RUNS_NOW
@@ -112,8 +113,8 @@ def predict(client: Client, world: RandomWorld, batch: list[Job]) -> tuple[list[
     snapshot = read_fit_snapshot(client, [job.objects for job in batch], classes, may_claim=True)
     nodes = with_use([one.node for one in snapshot.nodes or ()], [one.use for one in snapshot.pods or ()])
 
-    def variants(job: FitJob) -> Iterator[tuple[FitChange, FitJob]]:
-        for change, other in changed_jobs(made[0], DECLARED, nodes):
+    def variants(job: FitJob, is_wanted: IsWanted) -> Iterator[tuple[FitChange, FitJob]]:
+        for change, other in changed_jobs(made[0], DECLARED, nodes, is_wanted):
             changed = Job(other.name, job.namespace, {}, 0, selected=other)
             yield change, _fitted(snapshot, world, changed)
 

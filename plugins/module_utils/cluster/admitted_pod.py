@@ -73,7 +73,7 @@ class WantedPod:
 def admitted(template: Object, namespace: str, job: str, admission: Admission) -> WantedPod:
     """The pod of a template, after defaulting and the admission plugins that change what a scheduler looks at."""
     labels = (template.get("metadata") or {}).get("labels") or {}
-    spec = copy.deepcopy(dict(template["spec"]))
+    spec = _copied(template["spec"])
     undecided: list[str] = []
     refusals: list[str] = []
     _default_requests(spec)
@@ -112,6 +112,18 @@ def admitted(template: Object, namespace: str, job: str, admission: Admission) -
         undecided=tuple(undecided),
         refusals=tuple(refusals),
     )
+
+
+def _copied(spec: Object) -> dict[str, Any]:
+    """The spec with copies of what admission changes: whole specs are large, and thousands are judged."""
+    found = dict(spec)
+    for name in ("containers", "initContainers"):
+        if spec.get(name):
+            found[name] = [dict(container) for container in spec[name]]
+    for name in ("affinity", "topologySpreadConstraints"):
+        if spec.get(name):
+            found[name] = copy.deepcopy(spec[name])
+    return found
 
 
 def _all_containers(spec: Object) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 from ...cluster.admitted_pod import WantedPod
@@ -22,7 +23,7 @@ from ...cluster.quota_fit import Charges, QuotaLack, QuotaState, charges_of_plac
 from ...kube.resources import Object
 from .pod_rules import PodRules
 from .victims import best_eviction
-from .world import CORDONED, TAINTED, NodeState, World, unsuitable
+from .world import CORDONED, ENDLESS, TAINTED, NodeState, World, unsuitable
 
 JobName = tuple[str, str]  # namespace, name
 
@@ -41,8 +42,8 @@ _TRIALS = 8  # ways to place the earlier jobs of a batch
 _FEW_TRIALS, _MANY_NODES = 3, 200  # On many nodes there is more room to differ, and less that depends on it.
 _PACKED, _SPREAD = 101, 102  # numbers of trials with a target: an even one puts copies on as many nodes as it can
 _STARTS = 64  # places where the first pod may go
-_ENDLESS = ("DaemonSet", "Node")  # their pods come back at once
 _CONDITIONS = "node.kubernetes.io/"
+_RESOURCE_FIELDS = {"resources.memory": "memory", "resources.cpu": "cpu"}
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ class Fit:
     changes: tuple[FitChange, ...] = ()
 
 
-Variants = Callable[[FitJob], Iterable[tuple[FitChange, FitJob]]]
+IsWanted = Callable[[FitChange], bool]  # whether a change may be of use, asked before a job is built for it
+Variants = Callable[[FitJob, IsWanted], Iterable[tuple[FitChange, FitJob]]]
 
 
 @dataclass
@@ -435,6 +437,8 @@ class _Trial:
     def _ordered(self, nodes: list[NodeState], pod: WantedPod) -> list[NodeState]:
         """The nodes in the order of this trial: as listed, the fullest first, the emptiest first, and by chance."""
         if self._target is not None:
+            if not any(state.name in self._targeted for state in nodes):
+                return nodes
             with self._world.rules_of(self._target) as rules:
                 harm = {state.name: self._harm(self._target, state, pod, rules) for state in nodes}
             return sorted(nodes, key=lambda state: harm[state.name], reverse=self._hostile)
@@ -451,7 +455,9 @@ class _Trial:
         if target.minds_its_own or target.ports:  # Who else is there may matter as much as how much is left.
             return int(self._world.refuse(target, state, rules) is None), 0
         before = _copies(target, state.free)
-        left = {name: amount - pod.requests.get(name, 0) for name, amount in state.free.items()}
+        if not before:
+            return 0, 0
+        left = {name: state.free.get(name, 0) - pod.requests.get(name, 0) for name in target.requests}
         return before - _copies(target, left), -before if self._hostile else before
 
     def _fill(
@@ -502,7 +508,7 @@ class _Trial:
         return any(self._take(attempt, pod, state, rules) for state in nodes)
 
     def _take(self, attempt: _Attempt, pod: WantedPod, state: NodeState, rules: PodRules) -> bool:
-        if self._world.refuse(pod, state, rules) is not None:
+        if not self._world.takes(pod, state, rules):
             return False
         copy = self._world.place(pod, state)
         attempt.log.append((True, copy))
@@ -559,7 +565,7 @@ class _Trial:
         if not self._world.may_take(job.pod, suitable):
             return 0
         with self._world.rules_of(job.pod) as rules:
-            return sum(self._world.refuse(job.pod, state, rules) is None for state in suitable)
+            return sum(self._world.takes(job.pod, state, rules) for state in suitable)
 
     def _waiting(self, fit: Fit, job: FitJob) -> Fit:
         """What has to end, or to come back, before the job runs."""
@@ -615,8 +621,11 @@ class _Trial:
         groups: dict[JobName, list[PlacedPod]] = {}
         suitable, _refused = self._world.suitable(job.pod)
         near = {state.name for state in suitable}
-        for pod in (*self._world.pods(), *self._world.nominated()):
-            if pod.owner not in _ENDLESS and ((pod.node or pod.nominated) in near or pod.keeps_off):
+        for pod in chain(
+            *((*state.pods.values(), *state.nominated) for state in suitable),
+            (pod for pod in self._world.keeping_off() if _node_of(pod) not in near),
+        ):
+            if pod.owner not in ENDLESS:
                 groups.setdefault(pod.job, []).append(pod)
         return groups
 
@@ -639,24 +648,58 @@ class _Trial:
     def _changes(self, job: FitJob, variants: Variants, better: Sequence[str]) -> Iterator[FitChange]:
         """The first change of each field that makes the job run, in the order in which they are proposed."""
         found: set[tuple[str, ...]] = set()
-        for change, other in self._let_in(job, variants):
-            if change.of not in found:
-                tried = other if AFTER_PREEMPTION in better else _calm(other)
-                kinds = {attempt.kind(other.number) for attempt in self._explore(tried, other.number)}
+        rooms: dict[tuple[str, int, str], list[int]] = {}
+
+        def tried(other: FitJob) -> FitJob:
+            return other if AFTER_PREEMPTION in better else _calm(other)
+
+        def is_wanted(change: FitChange) -> bool:
+            """Less of one resource is no help where another is too little whatever becomes of it."""
+            if change.of in found:
+                return False
+            if set(change.of) <= _RESOURCE_FIELDS.keys():
+                return lacking <= {_RESOURCE_FIELDS[field] for field in change.of}
+            fewer = _with_fewer(tried(job), change)
+            return fewer is None or not self._certain_lacks(fewer, rooms)
+
+        lacking = self._certain_lacks(tried(job), rooms)
+        for change, other in self._let_in(job, variants, is_wanted):
+            if not self._certain_lacks(tried(other), rooms):
+                kinds = {attempt.kind(other.number) for attempt in self._explore(tried(other), other.number)}
                 if len(kinds) == 1 and kinds <= set(better):
                     found.add(change.of)
                     yield replace(change, verdict=kinds.pop())
 
+    def _certain_lacks(self, job: FitJob, rooms: dict[tuple[str, int, str], list[int]]) -> set[str]:
+        """The resources of which its nodes have too little for all its pods, even with what it may preempt. ``rooms``:
+        what the nodes have, which stays the same while changes of one job are tried."""
+        pod, lacking = job.pod, set()
+        nodes = self._world.suitable(pod)[0]
+        priority = pod.priority if pod.preempts else -(2**31)
+        for resource, amount in reversed(pod.requests.items()):
+            key = self._world.selection(pod), priority, resource
+            if key not in rooms:
+                rooms[key] = [
+                    state.free.get(resource, 0) + state.lower_than(priority).requests.get(resource, 0)
+                    for state in nodes
+                ]
+            if (
+                resource not in self._world.delegated
+                and sum(room // amount for room in rooms[key] if room >= amount) < job.number
+            ):
+                lacking.add(resource)
+        return lacking
+
     def _later_change(self, job: FitJob, variants: Variants) -> Iterator[FitChange]:
         """The first change that makes the job run once others have ended."""
-        for change, other in self._let_in(job, variants):
+        for change, other in self._let_in(job, variants, lambda change: True):
             if self._ever_fits(other):
                 yield replace(change, verdict=AFTER_JOBS)
                 return
 
-    def _let_in(self, job: FitJob, variants: Variants) -> Iterator[tuple[FitChange, FitJob]]:
+    def _let_in(self, job: FitJob, variants: Variants, is_wanted: IsWanted) -> Iterator[tuple[FitChange, FitJob]]:
         """The changed jobs that the quotas and limits let in, of those that can be judged."""
-        for change, other in variants(job):
+        for change, other in variants(job, is_wanted):
             if other.pod.refusals or self._undecided(other):
                 continue
             quotas = self._cluster.quotas.get(job.namespace, ())
@@ -665,6 +708,21 @@ class _Trial:
             )
             if pods and all(one.most(other.made, 1) for one in quotas if one.counts_objects):
                 yield change, other
+
+
+def _with_fewer(job: FitJob, change: FitChange) -> FitJob | None:
+    """The job with other numbers of GPUs and of nodes, as a lower bound of what it asks for; None for other changes."""
+    pod, number = job.pod, job.number
+    for name, before, after in change.fields:
+        if name == "resources.node_count":
+            number = int(str(after))
+        elif name == "resources.gpu":
+            share = Fraction(int(str(after)), int(before))
+            requests = {key: int(amount * share) if "/" in key else amount for key, amount in pod.requests.items()}
+            pod = replace(pod, requests={key: amount for key, amount in requests.items() if amount})
+        else:
+            return None
+    return replace(job, pod=pod, number=number)
 
 
 def _calm(job: FitJob) -> FitJob:
@@ -677,7 +735,7 @@ def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: Pod
     keys = [term["topologyKey"] for term in pod.near]
     found: dict[str, list[NodeState]] = {}
     for state in nodes:
-        if world.refuse(pod, state, rules) is None:
+        if world.takes(pod, state, rules):
             place = ", ".join(str(state.node.labels.get(key)) for key in dict.fromkeys(keys))
             found.setdefault(place, []).append(state)
     return found or {"": list(nodes)}
@@ -688,35 +746,39 @@ class _Rooms:
 
     def __init__(self, job: FitJob, nodes: Mapping[str, NodeState], *, empty: bool) -> None:
         keys = [term["topologyKey"] for term in job.pod.near]
-        self._job = job
+        self._pod = job.pod
+        self._number = job.number
         self._nodes = {name: state for name, state in nodes.items() if all(key in state.node.labels for key in keys)}
         self._places = {name: tuple(state.node.labels[key] for key in keys) for name, state in self._nodes.items()}
-        self._gone = {
-            name: [pod for pod in (*state.pods.values(), *state.nominated) if empty and pod.owner not in _ENDLESS]
-            for name, state in self._nodes.items()
-        }
-        self._room = dict.fromkeys(self._nodes, 0)
+        self._free: dict[str, list[int]] = {}  # of each resource that it requests, and places for pods at last
+        self._room: dict[str, int] = {}
         self._sums: Counter[tuple[str, ...]] = Counter()
-        self._count(self._nodes)
+        for name, state in self._nodes.items():
+            self._free[name] = _free_on(job.pod, state, empty=empty)
+            self._count(name)
 
-    def end(self, pods: Iterable[PlacedPod]) -> None:
-        for pod in (own := self._among(pods)):
-            self._gone[_node_of(pod)].append(pod)
-        self._count({_node_of(pod) for pod in own})
+    def end(self, pods: Iterable[PlacedPod], sign: int = 1) -> None:
+        """Some pods end, or (``sign`` -1) start again."""
+        changed = set()
+        for pod in pods:
+            name = _node_of(pod)
+            if name in self._nodes and (pod.node or pod.priority >= self._pod.priority):
+                free = self._free[name]
+                for index, resource in enumerate(self._pod.requests):
+                    free[index] += sign * pod.requests.get(resource, 0)
+                free[-1] += sign
+                changed.add(name)
+        for name in changed:
+            self._count(name)
 
-    def start_again(self, pods: Iterable[PlacedPod]) -> None:
-        for pod in (own := self._among(pods)):
-            self._gone[_node_of(pod)].remove(pod)
-        self._count({_node_of(pod) for pod in own})
-
-    def _among(self, pods: Iterable[PlacedPod]) -> list[PlacedPod]:
-        return [pod for pod in pods if _node_of(pod) in self._nodes]
-
-    def _count(self, names: Iterable[str]) -> None:
-        for name in names:
-            room = _room(self._job.pod, self._nodes[name], self._gone[name])
-            self._sums[self._places[name]] += room - self._room[name]
-            self._room[name] = room
+    def _count(self, name: str) -> None:
+        free = self._free[name]
+        room = max(0, free[-1])
+        for left, amount in zip(free, self._pod.requests.values(), strict=False):
+            if left < room * amount:
+                room = max(0, left // amount)
+        self._sums[self._places[name]] += room - self._room.get(name, 0)
+        self._room[name] = room
 
     def by_place(
         self, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
@@ -725,14 +787,33 @@ class _Rooms:
         if len(self._sums) > 1:
             found: dict[tuple[str, ...], list[JobName]] = {}
             for name in ordered:
-                for place in {self._places[_node_of(pod)] for pod in self._among(groups[name])}:
+                nodes = (_node_of(pod) for pod in groups[name])
+                for place in {self._places[node] for node in nodes if node in self._nodes}:
                     found.setdefault(place, []).append(name)
             yield from found.values()
 
     def fit(self, *, everywhere: bool = True) -> bool:
         """Whether all copies find room, wherever the first goes; or else where that is at its best."""
-        found = [room >= self._job.number for room in self._sums.values() if room]
+        found = [room >= self._number for room in self._sums.values() if room]
         return bool(found) and (all(found) if everywhere else any(found))
+
+
+def _free_on(pod: WantedPod, state: NodeState, *, empty: bool) -> list[int]:
+    """What a node has of the resources of a pod, and places for pods; once all other pods have ended, if ``empty``.
+
+    Room is kept for pods that are nominated and as important; these may end too.
+    """
+    free = [state.free.get(resource, 0) for resource in pod.requests]
+    places = state.node.room.get(PODS, 0) - len(state.pods)
+    if empty:
+        ending = state.ending
+        free = [left + ending.requests.get(name, 0) for left, name in zip(free, pod.requests, strict=True)]
+        places += len(ending.pods)
+    for other in state.nominated:
+        if other.priority >= pod.priority and not (empty and other.owner not in ENDLESS):
+            free = [left - other.requests.get(name, 0) for left, name in zip(free, pod.requests, strict=True)]
+            places -= 1
+    return [*free, places]
 
 
 def _needed_for_room(
@@ -751,7 +832,7 @@ def _needed_for_room(
             ended = _without_others(rooms, groups, ended)
             found.append(ended)
         for name in ended:
-            rooms.start_again(groups[name])
+            rooms.end(groups[name], -1)
     place = {name: index for index, name in enumerate(ordered)}
     return min(found, key=lambda names: (max(place[name] for name in names), len(names)))
 
@@ -762,26 +843,12 @@ def _without_others(
     """Those of the jobs that have ended that matter; the others start again."""
     left = list(ended)
     for name in ended[:-1]:
-        rooms.start_again(groups[name])
+        rooms.end(groups[name], -1)
         if rooms.fit():
             left.remove(name)
         else:
             rooms.end(groups[name])
     return left
-
-
-def _room(pod: WantedPod, state: NodeState, gone: Sequence[PlacedPod] = ()) -> int:
-    """How many copies a node has room for, once some of its pods, and of those that are to come there, are gone."""
-    free = {name: state.free.get(name, 0) for name in pod.requests}
-    ended = {one.uid for one in gone} if state.nominated else ()
-    waiting = [one for one in state.nominated if one.priority >= pod.priority and one.uid not in ended]
-    left = [one for one in gone if one.node]
-    for others, sign in ((waiting, -1), (left, 1)):
-        for other in others:
-            for name in free:
-                free[name] += sign * other.requests.get(name, 0)
-    places = max(0, state.node.room.get(PODS, 0) - len(state.pods) - len(waiting) + len(left))
-    return min(places, _copies(pod, free)) if pod.requests else places
 
 
 def _node_of(pod: PlacedPod) -> str:

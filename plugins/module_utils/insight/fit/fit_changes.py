@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from ...accelerators.hardware import UnfitHardware
@@ -21,14 +21,21 @@ _GIB = 2**30
 
 
 def changed_jobs(
-    job: SelectedJob, declared: Declared, nodes: Sequence[Node]
+    job: SelectedJob,
+    declared: Declared,
+    nodes: Sequence[Node],
+    is_wanted: Callable[[FitChange], bool] = lambda change: True,
 ) -> Iterator[tuple[FitChange, SelectedJob]]:
-    """The job with one field, or two that belong together, changed. Of each field, what asks for most comes first."""
+    """The job with one field, or two that belong together, changed. Of each field, what asks for most comes first.
+    ``is_wanted`` is asked before a job is built."""
     for fields, update in _changes(job, nodes):
+        texts = ((field, str(old), None if new is None else str(new)) for field, old, new in fields)
+        change = FitChange(tuple(texts))
+        if not is_wanted(change):
+            continue
         try:
             other = SelectedJob(job.namespace, job.name, job.kind, model=cast("Any", _updated(job.model, update)))
-            texts = ((field, str(old), None if new is None else str(new)) for field, old, new in fields)
-            yield FitChange(tuple(texts)), other.built(declared)
+            yield change, other.built(declared)
         except UnfitHardware:
             continue  # The pool cannot have that.
 

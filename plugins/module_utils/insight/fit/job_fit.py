@@ -26,7 +26,7 @@ from ...kube.times import read_time
 from ...labels import HISTORY, LEDGER
 from ...task import Task
 from ..history.job_ends import JobEnd, expected_ends, run_lengths, slim_job
-from .fit import FitChange, FitJob, fit_jobs
+from .fit import FitChange, FitJob, IsWanted, fit_jobs
 from .fit_changes import changed_jobs
 from .fit_rows import fit_row, preempts_in_vain
 from .fit_snapshot import FitSnapshot, read_fit_snapshot
@@ -109,8 +109,8 @@ def rows_of(
     seconds = {name: (end.at - now).total_seconds() for name, end in ends.items()}
     cluster = snapshot.cluster(seconds)
 
-    def variants(job: FitJob) -> Iterator[tuple[FitChange, FitJob]]:
-        for change, other in changed_jobs(selected[job.namespace, job.name], declared, nodes):
+    def variants(job: FitJob, is_wanted: IsWanted) -> Iterator[tuple[FitChange, FitJob]]:
+        for change, other in changed_jobs(selected[job.namespace, job.name], declared, nodes, is_wanted):
             yield change, snapshot.job_of(other.objects)
 
     fits = fit_jobs(cluster, judged, variants)

@@ -56,10 +56,13 @@ class PodRules:
     _near_terms: list[Object] = field(default_factory=list)
     _away_terms: list[Object] = field(default_factory=list)
     _constraints: list[Object] = field(default_factory=list)
+    _is_series: bool = field(init=False)  # whether its copies are all that it wants to be near
 
     def __post_init__(self) -> None:
         self._near_terms, self._away_terms, self._constraints = self.pod.near, self.pod.away, self.pod.spread
         self.spread = [Counter() for each in self._constraints]
+        own = self.pod.namespace, self.pod.labels
+        self._is_series = all(self._means(term, *own) for term in self._near_terms)
 
     @property
     def matter(self) -> bool:
@@ -68,9 +71,7 @@ class PodRules:
     @property
     def beyond_own_kind(self) -> bool:
         """Whether there are other rules than that its copies are near each other."""
-        pod = self.pod
-        is_series = all(self._means(term, pod.namespace, pod.labels) for term in self._near_terms)
-        return bool(self._away_terms or self._constraints or self.kept_off or self.near) or not is_series
+        return bool(self._away_terms or self._constraints or self.kept_off or self.near) or not self._is_series
 
     def count_nodes(self, nodes: Iterable[RoomyNode]) -> None:
         """The places that a spread is over, before pods are counted."""
@@ -171,5 +172,4 @@ class PodRules:
             return False
         if all((term["topologyKey"], node.labels[term["topologyKey"]]) in self.near for term in self._near_terms):
             return True
-        pod = self.pod
-        return not self.near and all(self._means(term, pod.namespace, pod.labels) for term in self._near_terms)
+        return not self.near and self._is_series

@@ -17,7 +17,7 @@ from ...cluster.label_selectors import selects
 from ...cluster.pod_facts import PODS, PlacedPod
 from ...kube.resources import Object
 from .pod_rules import PodRules
-from .world import LowerPods, NodeState, World
+from .world import NodeState, PodsOnNode, World
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,9 @@ class Eviction:
         return self.breaks, highest, sum(one + 2**31 for one in priorities), len(priorities), _descending(started)
 
 
+_NOTHING: tuple[int | None, bool, None] = (None, False, None)
+
+
 def best_eviction(
     world: World, pod: WantedPod, nodes: Iterable[NodeState], rules: PodRules, budgets: Sequence[Object]
 ) -> Eviction | None:
@@ -45,18 +48,20 @@ def best_eviction(
         return None
     found = []
     by_amounts = world.only_amounts(pod)
+    # The same pod looks at the same nodes again and again.
+    _pod, known = world.evictions.setdefault(id(pod), (pod, {}))
     for state in nodes:
         if not by_amounts or state.nominated:
             found.append(_eviction(world, pod, state, rules, budgets))
             continue
-        key = id(pod), state.name, state.content
-        if key not in world.evictions:  # The same pod looks at the same nodes again and again.
+        content, social, eviction = known.get(state.name, _NOTHING)
+        if content != state.content:
             lower = state.lower_than(pod.priority)
             social = rules.matter and any(
                 rules.concerns(one.namespace, one.labels, one.keeps_off) for one in lower.pods
             )
-            world.evictions[key] = pod, social, None if social else _by_amounts(world, pod, state, lower, budgets)
-        _pod, social, eviction = world.evictions[key]
+            eviction = None if social else _by_amounts(world, pod, state, lower, budgets)
+            known[state.name] = state.content, social, eviction
         if social:
             found.append(_eviction(world, pod, state, rules, budgets))
         elif eviction and not (rules.matter and rules.refuse(state.node)):
@@ -65,7 +70,7 @@ def best_eviction(
 
 
 def _by_amounts(
-    world: World, pod: WantedPod, state: NodeState, lower: LowerPods, budgets: Sequence[Object]
+    world: World, pod: WantedPod, state: NodeState, lower: PodsOnNode, budgets: Sequence[Object]
 ) -> Eviction | None:
     """The same as ``_eviction`` where no rule is about the pods of lower priority, by arithmetic."""
     places = state.node.room.get(PODS, 0) - len(state.pods) + len(lower.pods) - 1
@@ -129,7 +134,7 @@ def _eviction(
     return Eviction(state, tuple(victims), breaks) if victims else None
 
 
-def _is_enough(pod: WantedPod, state: NodeState, lower: LowerPods) -> bool:
+def _is_enough(pod: WantedPod, state: NodeState, lower: PodsOnNode) -> bool:
     """Whether there would be enough of each resource, which is quicker to see than to try."""
     free, freed = state.free, lower.requests
     return all(amount <= free.get(name, 0) + freed.get(name, 0) for name, amount in pod.requests.items())

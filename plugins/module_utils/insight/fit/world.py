@@ -25,6 +25,7 @@ from .pod_rules import PodRules, Refusal
 CORDONED, TAINTED, NOT_SELECTED = "cordoned", "taint", "node selector or affinity"
 PORTS, RESOURCES, TOO_MANY_PODS = "host port in use", "resources", "too many pods"
 
+ENDLESS = ("DaemonSet", "Node")  # their pods come back at once
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
@@ -42,8 +43,8 @@ class NodeCheck(Protocol):
     def put_back(self, pod: PlacedPod) -> None: ...
 
 
-class LowerPods(NamedTuple):
-    """Pods of lower priority on a node, the most important first, and what they request together."""
+class PodsOnNode(NamedTuple):
+    """Some of the pods on a node, the most important first, and what they request together."""
 
     pods: Sequence[PlacedPod]
     requests: Amounts
@@ -59,7 +60,8 @@ class NodeState:
     ports: Counter[HostPort] = field(default_factory=Counter)
     nominated: list[PlacedPod] = field(default_factory=list)
     content: int = 0  # the same whenever the same pods are there
-    _lower: dict[int, LowerPods] = field(default_factory=dict)  # by priority, of the pods that are there now
+    _lower: dict[int, PodsOnNode] = field(default_factory=dict)  # by priority, of the pods that are there now
+    _ending: PodsOnNode | None = None
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,21 +75,26 @@ class NodeState:
         del self.pods[pod.uid]
         self._take(pod, -1)
 
-    def lower_than(self, priority: int) -> LowerPods:
+    def lower_than(self, priority: int) -> PodsOnNode:
         """The pods that one of this priority may preempt."""
         if priority not in self._lower:
             lower = [other for other in self.pods.values() if other.priority < priority]
             lower.sort(key=lambda other: (-other.priority, other.started_at))
-            requests: Amounts = {}
-            for other in lower:
-                for resource, amount in other.requests.items():
-                    requests[resource] = requests.get(resource, 0) + amount
-            self._lower[priority] = LowerPods(lower, requests)
+            self._lower[priority] = PodsOnNode(lower, _sum_of_requests(lower))
         return self._lower[priority]
+
+    @property
+    def ending(self) -> PodsOnNode:
+        """The pods that do not come back at once when they end."""
+        if self._ending is None:
+            pods = [pod for pod in self.pods.values() if pod.owner not in ENDLESS]
+            self._ending = PodsOnNode(pods, _sum_of_requests(pods))
+        return self._ending
 
     def _take(self, pod: PlacedPod, sign: int) -> None:
         free = self.free
         self._lower.clear()
+        self._ending = None
         self.content ^= hash(pod.use.uid)
         for resource, amount in pod.requests.items():
             free[resource] = free.get(resource, 0) - sign * amount
@@ -95,6 +102,14 @@ class NodeState:
             self.ports[port] += sign
             if not self.ports[port]:
                 del self.ports[port]
+
+
+def _sum_of_requests(pods: Iterable[PlacedPod]) -> Amounts:
+    requests: Amounts = {}
+    for pod in pods:
+        for resource, amount in pod.requests.items():
+            requests[resource] = requests.get(resource, 0) + amount
+    return requests
 
 
 class World:
@@ -117,8 +132,9 @@ class World:
         self._picky: dict[str, PlacedPod] = {}
         self._rules: list[PodRules] = []
         self._suitable: dict[str, tuple[list[NodeState], Counter[str]]] = {}
+        self._selections: dict[int, tuple[WantedPod, str]] = {}  # by identity, with what keeps it
         self._made = 0
-        self.evictions: dict[tuple[int, str, int], tuple[WantedPod, bool, Any]] = {}  # see victims.py
+        self.evictions: dict[int, tuple[WantedPod, dict[str, tuple[int, bool, Any]]]] = {}  # see victims.py
         for pod in pods:
             if pod.node in self.nodes:
                 self._put(pod, self.nodes[pod.node])
@@ -129,10 +145,11 @@ class World:
         for state in self.nodes.values():
             yield from state.pods.values()
 
-    def nominated(self) -> Iterator[PlacedPod]:
-        """The pods that have no node yet, and for which room on one is kept."""
+    def keeping_off(self) -> Iterator[PlacedPod]:
+        """The pods that keep others off, also where only room is kept for them."""
+        yield from self._picky.values()
         for state in self.nodes.values():
-            yield from state.nominated
+            yield from (pod for pod in state.nominated if pod.keeps_off)
 
     @property
     def has_rules(self) -> bool:
@@ -241,11 +258,19 @@ class World:
         names = {pod.namespace, *(name for term in terms for name in term.get("namespaces") or ())}
         return [self._here[name] for name in sorted(names) if name in self._here]
 
+    def selection(self, pod: WantedPod) -> str:
+        """What of the pod decides which nodes are suitable; the same for pods that are alike in it."""
+        known = self._selections.get(id(pod))
+        if known is None or known[0] is not pod:
+            spec = pod.spec
+            affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+            key = json.dumps([spec.get("nodeSelector"), affinity, spec.get("tolerations")], sort_keys=True)
+            known = self._selections[id(pod)] = pod, key
+        return known[1]
+
     def suitable(self, pod: WantedPod) -> tuple[list[NodeState], Counter[str]]:
         """The nodes that the pod may ever run on, as they are; and why not on how many of the others."""
-        spec = pod.spec
-        affinity = (spec.get("affinity") or {}).get("nodeAffinity")
-        key = json.dumps([spec.get("nodeSelector"), affinity, spec.get("tolerations")], sort_keys=True)
+        key = self.selection(pod)
         if key not in self._suitable:
             found, refused = [], Counter[str]()
             for state in self.nodes.values():
@@ -266,6 +291,14 @@ class World:
         amounts = [(name, amount) for name, amount in pod.requests.items() if name not in self.delegated]
         frees = [state.free for state in nodes]
         return all(any(free.get(name, 0) >= amount for free in frees) for name, amount in reversed(amounts))
+
+    def takes(self, pod: WantedPod, state: NodeState, rules: PodRules) -> bool:
+        """Whether a suitable node takes the pod now. Most have too little of something, which is quicker to see."""
+        free = state.free
+        for name, amount in pod.requests.items():
+            if amount > free.get(name, 0) and name not in self.delegated:
+                return False
+        return self.refuse(pod, state, rules) is None
 
     def refuse(self, pod: WantedPod, state: NodeState, rules: PodRules) -> Refusal | None:
         """Why a suitable node does not take the pod now."""

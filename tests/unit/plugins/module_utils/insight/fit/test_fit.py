@@ -651,14 +651,29 @@ def test_the_first_change_of_each_field_that_helps() -> None:
     snapshot = FitSnapshot([roomy_node(node("a"))], [placed_pod(pod("p", "a", 5))])
     tried: list[int] = []
 
-    def variants(wanted: Any) -> Any:
+    def variants(wanted: Any, is_wanted: Any) -> Any:
         for gpus in (7, 3, 2):
-            tried.append(gpus)
-            yield FitChange((("gpu", "8", str(gpus)),)), snapshot.job_of([job(gpus=gpus)])
+            change = FitChange((("resources.gpu", "8", str(gpus)),))
+            if is_wanted(change):
+                tried.append(gpus)
+                yield change, snapshot.job_of([job(gpus=gpus)])
 
     found = fit_jobs(snapshot.cluster({}), [snapshot.job_of([job(gpus=8)])], variants)[0]
-    assert [change.fields for change in found.changes] == [(("gpu", "8", "3"),)]
-    assert tried == [7, 3, 2]
+    assert [change.fields for change in found.changes] == [(("resources.gpu", "8", "3"),)]
+    assert tried == [3]  # Of 7 the node has too little, and once a change of the field helps, no other is built.
+
+
+def test_changes_that_leave_another_resource_too_little_are_not_tried() -> None:
+    snapshot = FitSnapshot([roomy_node(node("a"))], [placed_pod(pod("p", "a", 8))])
+    asked: dict[str, bool] = {}
+
+    def variants(wanted: Any, is_wanted: Any) -> Any:
+        for field in ("resources.cpu", "resources.memory", "resources.pool"):
+            asked[field] = is_wanted(FitChange(((field, "8", "4"),)))
+        yield from ()
+
+    fit_jobs(snapshot.cluster({}), [snapshot.job_of([job(gpus=8)])], variants)
+    assert asked == {"resources.cpu": False, "resources.memory": False, "resources.pool": True}
 
 
 def test_what_may_not_be_read_is_not_known() -> None:
