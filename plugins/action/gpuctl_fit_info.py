@@ -17,5 +17,6 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         if result.get("results") and not self._task.no_log:
-            print_lines(fit_screen(result["results"], terminal_width(), everything=True, paint=colored))
+            width, others = terminal_width(), result.get("not_judged") or ()
+            print_lines(fit_screen(result["results"], width, others, everything=True, paint=colored))
         return result

@@ -224,6 +224,15 @@ results:
       description: What cannot be judged. Empty unless the verdict is V(unknown), or V(never) in spite of that.
       type: list
       elements: str
+not_judged:
+  description:
+    - Admission policies and webhooks of others that objects of the jobs, or their pods, go through. They may refuse a job whatever
+      its verdict, or change it. What policies of M(runwhere.gpuctl.gpuctl_policy) forbid is judged, see RV(results[].forbidden).
+    - Policies without a binding that denies, and what the rules and selectors leave out, are not among them.
+  returned: success, and if O(fail_on) applies
+  type: list
+  elements: str
+  sample: ["ValidatingAdmissionPolicy image-registries", "validating webhook validation.gatekeeper.sh (gatekeeper)"]
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module

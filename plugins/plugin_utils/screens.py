@@ -182,8 +182,11 @@ _FIT_COLUMNS = (
 )
 
 
-def fit_screen(rows: Sequence[Row], width: int, *, everything: bool, paint: Paint) -> list[str]:
-    """Whether jobs would run: the verdicts, then why, with the cheapest change; those that do not run first."""
+def fit_screen(
+    rows: Sequence[Row], width: int, not_judged: Sequence[str] = (), *, everything: bool, paint: Paint
+) -> list[str]:
+    """Whether jobs would run: the verdicts, then why, with the cheapest change; those that do not run first. Then what
+    may refuse them all the same."""
     if not rows:
         return []
     by_interest = sorted(rows, key=_by_verdict)
@@ -191,7 +194,8 @@ def fit_screen(rows: Sequence[Row], width: int, *, everything: bool, paint: Pain
     table = table_lines([_fit_cells(row) for row in shown], _FIT_COLUMNS, width, paint)
     reasons = reasons_block(map(_explained, by_interest), width, None if everything else Room().reasons)
     rest = [{**row, "verdict": SHORT_VERDICTS[row["verdict"]]} for row in by_interest[len(shown) :]]
-    return joined_blocks([[fit_summary(rows)], [*table, *_counted_rest(rest, "verdict", width)], reasons])
+    others = wrapped(f"Not judged, and may refuse them: {abridged(list(not_judged), 5)}.", width) if not_judged else []
+    return joined_blocks([[fit_summary(rows)], [*table, *_counted_rest(rest, "verdict", width)], reasons, others])
 
 
 def _explained(fit: Row) -> Row:

@@ -258,6 +258,26 @@ def test_histories_that_are_too_large_are_not_needed(here: Ansible, api: Api):
     assert told.result["results"][0]["verdict"] == "now"
 
 
+def test_policies_of_others_are_named_as_not_judged(here: Ansible, api: Api):
+    """Of a policy that only the API server can judge: the job would run, and is refused all the same."""
+    names = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", "no-trainings"
+    rules = [{"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}]
+    validations = [{"expression": "false", "message": "no trainings today"}]
+    spec: dict[str, Any] = {"matchConstraints": {"resourceRules": rules}, "validations": validations}
+    assert api.call("POST", names[0], {"metadata": {"name": names[1]}, "spec": spec})[0] == 201
+    job = training("t", resources={"gpu": 8})
+    assert here.module("gpuctl_fit_info", definition=job).result["not_judged"] == []  # It has no binding.
+    bound = {"policyName": names[1], "validationActions": ["Deny"]}
+    path = names[0].replace("policies", "policybindings")
+    assert api.call("POST", path, {"metadata": {"name": names[1]}, "spec": bound})[0] == 201
+    told = here.module("gpuctl_fit_info", definition=job)
+    assert told.result["results"][0]["verdict"] == "now"
+    assert told.result["not_judged"] == ["ValidatingAdmissionPolicy no-trainings"]
+    assert "Not judged, and may refuse them: ValidatingAdmissionPolicy no-trainings." in told.screen
+    assert here.module("gpuctl_fit_info", definition=notebook("n")).result["not_judged"] == []
+    eventually(lambda: "no trainings today" in here.job(definition=job).message)
+
+
 def test_it_can_fail(here: Ansible):
     failed = here.module("gpuctl_fit_info", definition=training("t", resources={"gpu": 9}), fail_on=["never"])
     assert failed.failed

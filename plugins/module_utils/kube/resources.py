@@ -51,6 +51,9 @@ HORIZONTAL_POD_AUTOSCALER = Resource("HorizontalPodAutoscaler", "autoscaling/v2"
 JOB = Resource("Job", "batch/v1", "jobs")
 LEASE = Resource("Lease", "coordination.k8s.io/v1", "leases")
 LIMIT_RANGE = Resource("LimitRange", "v1", "limitranges")
+MUTATING_WEBHOOKS = Resource(
+    "MutatingWebhookConfiguration", _ADMISSION, "mutatingwebhookconfigurations", namespaced=False
+)
 NAMESPACE = Resource("Namespace", "v1", "namespaces", namespaced=False)
 NETWORK_POLICY = Resource("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies")
 NODE = Resource("Node", "v1", "nodes", namespaced=False)
@@ -88,6 +91,9 @@ SUBJECT_ACCESS_REVIEW = Resource(
     "SubjectAccessReview", "authorization.k8s.io/v1", "subjectaccessreviews", namespaced=False
 )
 TOPOLOGY = Resource("Topology", KUEUE_VERSION, "topologies", namespaced=False)
+VALIDATING_WEBHOOKS = Resource(
+    "ValidatingWebhookConfiguration", _ADMISSION, "validatingwebhookconfigurations", namespaced=False
+)
 
 # Of operators, which are optional too. Where their kinds are missing, what asks for them says so.
 _MONITORING = "monitoring.coreos.com/v1"

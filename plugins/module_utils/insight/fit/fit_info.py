@@ -15,6 +15,7 @@ from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from .fit_rows import VERDICTS, fit_summary, with_refusals
 from .job_fit import judge_jobs
+from .unjudged_admission import read_admitting, unjudged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,8 @@ def run(task: Task[FitOptions]) -> dict[str, Any]:
     rows = [
         with_refusals(row, refused[row["namespace"], row["name"]]) for row in judge_jobs(task.client(), jobs, declared)
     ]
-    result = {"changed": False, "results": rows, "msg": fit_summary(rows)}
+    others = unjudged(read_admitting(task.client()), [job.objects for job in jobs]) if rows else []
+    result = {"changed": False, "results": rows, "not_judged": others, "msg": fit_summary(rows)}
     failing = [row for row in rows if row["verdict"] in (options.fail_on or ())]
     if failing:
         lines = [f"job {row['name']} in namespace {row['namespace']}: {row['reason']}" for row in failing]
