@@ -179,6 +179,7 @@ def _executor(task: Task[JobOptions]) -> Executor:
         gone_timeout=options.wait_timeout,
         warn=task.warn,
         force_conflicts=options.force_conflicts,
+        # 0 removes a pod from the API server without the word of its kubelet (docs, "Pod Lifecycle", forced deletion).
         grace_seconds=0 if options.force else None,
         progress=task.progress,
         namespace_meant=suggest_namespace(task),

@@ -89,6 +89,7 @@ class _Look:
     def _unschedulable_reasons(self, workload: Object, nodes: Sequence[Node]) -> list[PendingReason]:
         template = workload["spec"]["template"]
         spec = {name: value for name, value in template["spec"].items() if name not in ("containers", "volumes")}
+        # All that decides about nodes: trainings of a sweep differ in command and environment alone.
         resources = [one.get("resources") for one in template["spec"]["containers"]]
         labels = (template.get("metadata") or {}).get("labels") or {}
         key = json.dumps([spec, resources, labels.get(JOB_TYPE)], sort_keys=True)

@@ -126,6 +126,7 @@ def revision_of(plan: Plan) -> dict[str, Any]:
             # No label ``app``: a StatefulSet adopts the revisions that its selector matches.
             "labels": {MANAGED_BY: FIELD_MANAGER, RESTART_OF: plan.name},
         },
+        # Required, and only of use to a controller that owns the revision.
         "revision": 0,
         "data": data,
     }

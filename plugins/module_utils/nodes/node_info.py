@@ -82,6 +82,7 @@ def select_nodes(task: Task[NodeInfoOptions], slim: Callable[[dict[str, Any]], N
     """The nodes that the options select, by name. Warns of what they name and the cluster does not have."""
     client = task.client()
     declared = read_declared(client, task.warn, again=True)
+    # A node says what it has, and nothing of what is used: that is the sum of what its pods request.
     nodes = read_nodes_with_usage(client, slim, declared=declared)[0]
     for problem in _names_not_found(task, nodes):
         task.warn(problem)

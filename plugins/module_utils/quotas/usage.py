@@ -20,6 +20,7 @@ def quota_keys() -> dict[str, tuple[str, ...]]:
     profile = catalog().profiles[DEFAULT_ACCELERATOR]
     first, *others = profile.backends.values()
     return {
+        # Of CPU and memory, a quota can limit both; of extended resources only requests, which equal the limits.
         "cpu": ("requests.cpu", "limits.cpu"),
         "memory": ("requests.memory", "limits.memory"),
         "gpu": (profile.device.quota_key,),

@@ -37,7 +37,7 @@ from ..task import ModuleSpec, Task, TaskFailed
 Object = dict[str, Any]
 
 # In the order in which they are created. Namespaces come first; one that exists is left as it is, and none is deleted.
-# Managed Deployments are jobs (cluster/read.py), so there are none here.
+# Managed Deployments are jobs (cluster/read_jobs.py), so there are none here.
 _KINDS: Mapping[str, Resource] = {
     kind: BY_KIND[kind]
     for kind in (
@@ -149,6 +149,7 @@ def _plan_stack(task: Task[StackOptions], desired: list[Object]) -> Plan:
     live |= {object_id(obj): obj for obj in _existing_namespaces(task, missing)}
     wanted = {object_id(obj) for obj in desired}
     steps = [_object_step(obj, live.get(object_id(obj))) for obj in desired]
+    # Backwards, so that what runs goes before the account, roles and namespace that it needs.
     removed = [obj for key, obj in reversed(live.items()) if key not in wanted and obj["kind"] != NAMESPACE.kind]
     steps += [Step(Action.DELETE, {}, obj) for obj in removed]
     return Plan(name, "", "stack", tuple(steps))
@@ -184,6 +185,7 @@ def _require_kinds(desired: list[Object], served: list[Resource]) -> None:
 
 
 def _object_step(desired: Object, live: Object | None) -> Step:
+    # Others may live there; an apply would own its labels, and removing the stack would take them away.
     if live and desired["kind"] == NAMESPACE.kind:
         return Step(Action.UNCHANGED, desired, live)
     return step_for(desired, live)
@@ -231,6 +233,7 @@ def _label_changes(task: Task[StackOptions]) -> list[LabelChange]:
     return found
 
 
+# Labels of Kubernetes itself decide where pods run, and it sets them (docs, "Well-Known Labels").
 _CONFIGURATION = re.compile(r"(?!.*(kubernetes|k8s)\.io/)[-a-z0-9.]+/[-A-Za-z0-9_.]+")
 
 

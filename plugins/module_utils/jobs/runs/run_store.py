@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Read and write the histories (see history.py): the newest ConfigMap of a namespace, and older ones that are full.
+"""Read and write the histories (see run_history.py): the newest ConfigMap of a namespace, and older ones that are full.
 
 A write is a patch of a few keys, so that concurrent runs keep each other's, and it tests whose the ConfigMap is. A full
 ConfigMap hands its older half on: that half is created elsewhere before it is removed, so a run that is killed in
