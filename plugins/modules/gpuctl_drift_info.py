@@ -19,7 +19,8 @@ description:
   - What differs because a controller has done its work is no drift, for example the replicas that an autoscaler sets, a pause,
     a restart by C(kubectl rollout restart), or a training that has ended.
   - What others have added to objects of this collection is listed, for example labels and environment variables, and taints and
-    cordons of nodes in pools. So is what O(source) has declared before, and the directory no longer declares.
+    cordons of nodes in pools, workloads with the label of a job's name, whose pods pass for those of the job, and autoscalers of a
+    job. Nothing of it is ever deleted. So is what O(source) has declared before, and the directory no longer declares.
   - What cannot be planned is among RV(problems), and the rest is compared all the same.
   - Changes nothing, and sends requests that read only. The level V(read) of M(runwhere.gpuctl.gpuctl_rbac) in the whole cluster is
     enough.

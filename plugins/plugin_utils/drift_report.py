@@ -27,7 +27,11 @@ _CHANGES = {
     "added": "Added",
 }
 # The title of a list of whole objects, by what is the matter with them.
-_WHOLE = {"missing": "Missing. Each was deleted, or never applied:", "undeclared": "No longer declared:"}
+_WHOLE = {
+    "missing": "Missing. Each was deleted, or never applied:",
+    "undeclared": "No longer declared:",
+    "added": "Beside a job, from others. Delete it yourself if it is not meant:",
+}
 
 
 def drift_report(result: Mapping[str, Any]) -> Report:
@@ -83,14 +87,16 @@ def _whole_objects(rows: Sequence[Row]) -> Groups:
     groups = []
     for change, title in _WHOLE.items():
         own = [row for row in rows if row["field"] is None and row["change"] == change]
-        groups += [Group(title, [(_whole_object(row), "") for row in own])] if own else []
+        entries = [(_whole_object(row), blame_text(row) if change == "added" else "") for row in own]
+        groups += [Group(title, entries)] if own else []
     return Groups(groups)
 
 
 def _whole_object(row: Row) -> str:
     by = f", submitted by {row['submitted_by']}" if row["submitted_by"] else ""
     theirs = ". It is theirs, and no drift" if row["level"] == "info" else ""
-    return f"{_place(row)} ({row['manifest']}{by}){theirs}"
+    does = f" {row['live']}" if row["live"] else ""
+    return f"{_place(row)} ({row['manifest']}{by}){does}{theirs}"
 
 
 def _problem(each: Row) -> str:

@@ -416,6 +416,50 @@ def test_an_unmanaged_autoscaler_is_reported_but_is_not_drift(world: World):
     assert (row["field"], row["level"], row["cause"]) == ("spec.replicas", "info", "controller")
 
 
+@pytest.mark.parametrize("imitates", ["the name", "all labels"])
+def test_a_workload_that_passes_for_a_job_is_found_and_stays(world: World, imitates: str):
+    """Its pods get the requests of the job's Service, and its GPUs are counted as those of the job."""
+    live = world.api.get("deployment", "web", world.team)
+    worn = {"app": "web"} if imitates == "the name" else live["metadata"]["labels"]
+    gpus = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "2"}}}
+    template = {"metadata": {"labels": {**worn, "mine": "yes"}}, "spec": {"containers": [gpus]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"mine": "yes"}}, "template": template}
+    body = {"metadata": {"name": "web-2", "namespace": world.team, "labels": worn}, "spec": spec}
+    path = f"{PATHS['deployment'].format(world.team)}?fieldManager=kubectl-create"
+    assert world.api.call("POST", path, body)[0] == 201
+    result = world.drift()
+    (row,) = own(world, result)
+    assert row["id"] == f"Deployment/{world.team}/web-2"
+    assert (row["field"], row["change"], row["level"]) == (None, "added", "warning")
+    assert (row["cause"], row["manager"], row["manifest"]) == ("others", "kubectl-create", f"compute {world.team}/web")
+    assert row["live"] == "has its label, 3 pods with 2 GPUs each"
+    assert result["undeclared"] == []
+    world.provision()
+    assert [row["id"] for row in own(world, world.drift())] == [f"Deployment/{world.team}/web-2"]
+
+
+def test_an_autoscaler_of_others_is_found_and_stays(world: World):
+    metrics = [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}]
+    metrics[0]["resource"]["target"]["averageUtilization"] = 80  # type: ignore[index]
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 9, "metrics": metrics}
+    for name, owner in (("mine", None), ("keda-hpa-web", "ScaledObject")):
+        reference = {"apiVersion": "keda.sh/v1alpha1", "kind": owner, "name": "web", "uid": "1", "controller": True}
+        metadata = {"name": name, "namespace": world.team, "ownerReferences": [reference] if owner else []}
+        path = f"{PATHS['hpa'].format(world.team)}?fieldManager=kubectl-autoscale"
+        status, answer = world.api.call("POST", path, {"metadata": metadata, "spec": spec})
+        assert status == 201, answer
+    result = world.drift()
+    (row,) = [row for row in own(world, result) if row["level"] != "info"]
+    assert (row["id"], row["change"]) == (f"HorizontalPodAutoscaler/{world.team}/mine", "added")
+    assert (row["cause"], row["manager"], row["live"]) == (
+        "others",
+        "kubectl-autoscale",
+        "scales it to 1 to 9 replicas",
+    )
+    assert result["undeclared"] == []
+
+
 def test_what_cannot_be_planned_hides_nothing(world: World):
     world.write("bad.yaml", pool_manifest(world.field.pool("bad"), ["no-such-node"]))
     world.patch("kubectl-set", "deployment", "web", container(image="nginx:mine"), world.team)

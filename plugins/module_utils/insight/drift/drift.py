@@ -32,9 +32,11 @@ from .drift_rows import (
     object_place,
     step_additions,
     step_rows,
+    stranger_row,
     undeclared_row,
 )
 from .field_holders import Addition, blame
+from .strangers import read_candidates, strangers
 
 Object = dict[str, Any]
 
@@ -96,8 +98,24 @@ def find_drift(task: Task[Any]) -> Drift:
         for step in (*manifest.plan.prerequisites, *manifest.plan.steps):
             drift.compare(step, Declaring(_title(manifest), task.options.audit_annotation))
     _compare_pools(task, drift)
+    _add_strangers(task, drift)
     _add_undeclared(task, drift)
     return drift
+
+
+def _add_strangers(task: Task[Any], drift: Drift) -> None:
+    """Objects of others that pass for a declared job, or scale it."""
+    jobs = {
+        (each.namespace, each.name): each
+        for each in drift.directory.manifests
+        if each.job is not None and each.plan.steps and each.plan.steps[0].kind in WORKLOAD_KINDS
+    }
+    workloads = {job: each.plan.steps[0].kind for job, each in jobs.items()}
+    candidates = read_candidates(task.client(), (namespace for namespace, _name in jobs))
+    own = {object_place(step.desired or step.live) for each in jobs.values() for step in each.plan.steps}
+    for found in strangers((obj for obj in candidates if object_place(obj) not in own), workloads):
+        declaring = Declaring(_title(jobs[found.job]), task.options.audit_annotation)
+        drift.rows.append(stranger_row(found.obj, declaring, blame(found.obj, found.path), found.text))
 
 
 def _title(manifest: PlannedManifest) -> str:

@@ -123,6 +123,11 @@ def node_additions(node: Object, known_taints: Iterable[str]) -> Iterator[Additi
             yield Addition(("spec", "taints", entry), taint, blame(node, ("spec", "taints")))
 
 
+def stranger_row(obj: Object, declaring: Declaring, found: Blame, text: str) -> Row:
+    """An object of others beside a job, with what it does there."""
+    return {**_object_row(obj, declaring, ADDED, WARNING, found), "live": text}
+
+
 def undeclared_row(obj: Object, manifest: str, level: str = WARNING) -> Row:
     """A managed object that no manifest of the directory declares."""
     return _object_row(obj, Declaring(manifest), UNDECLARED, level)
