@@ -105,7 +105,7 @@ def test_a_second_source_is_refused(tmp_path: Path) -> None:
     [
         ("[defaults]\n", "not the state of this event source"),
         ("", "not the state of this event source"),
-        ('{"format":1,"cluster":"https://elsewhere"}\n', "is of https://elsewhere, not of https://10.0.0.1:6443"),
+        ('{"format":1,"cluster":"https://elsewhere"}\n', "belongs to https://elsewhere, not to https://10.0.0.1:6443"),
         ("[" * 100_000, "not the state of this event source"),
     ],
 )
