@@ -197,7 +197,7 @@ def test_the_state_of_another_cluster_is_refused(namespace: str, watcher: EventW
     watcher.start()
     assert watcher.exit_code() == 1
     watcher.stop()
-    assert f"state_file: {state} is of https://elsewhere:6443, not of http" in watcher.errors
+    assert f"state_file: {state} belongs to https://elsewhere:6443, not to http" in watcher.errors
 
 
 def test_two_sources_do_not_share_a_state(namespace: str, watcher: EventWatcher, tmp_path: Path) -> None:
