@@ -299,3 +299,15 @@ def test_much_data_of_a_tenant_hides_no_data_of_others(ansible: Ansible, colleag
     usage = ansible.module("gpuctl_usage_info", namespaces=[namespace])
     assert not usage.failed, usage.message
     assert "history may not be read" not in on_one_line(usage)
+
+
+def test_a_flood_of_planted_copies_is_not_read(ansible: Ansible, colleague: Api, namespace: str, recorder: Recorder):
+    """A tenant plants forty ControllerRevisions, each of which may have a megabyte: a restart reads the newest few."""
+    for number in range(40):
+        planted = revision(namespace, f"planted-{number}", {"uid": "1", "objects": []})
+        assert colleague.call("POST", REVISIONS.format(namespace), planted)[0] == 201
+    recorder.clear()
+    task = ansible.job(name="train", namespace=namespace, state="restarted")
+    assert "job not found" in task.message
+    whole = [one for one in recorder.requests if "planted-" in one.query]
+    assert len(whole) == 10

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .job_options import JobOptions
 
 _DEPENDENTS = ("Service", "ConfigMap", "ResourceClaimTemplate")
+# Copies of one job that are read: a restart leaves one, and whoever may write them can write thousands of a megabyte.
+_MOST = 10
 
 
 class RestartCopy(NamedTuple):
@@ -94,9 +96,11 @@ class RestartCopies:
         read = partial(client.list_objects, CONTROLLER_REVISION, namespace, labels=labels)
         found = if_allowed(lambda: read(metadata_only=True), None) or []
         found.sort(key=lambda revision: str(revision["metadata"].get("creationTimestamp")), reverse=True)
+        seen: Counter[JobId] = Counter()
         for revision in found:
             job = namespace, revision["metadata"]["labels"][RESTART_OF]
-            if job in wanted:
+            seen[job] += 1
+            if job in wanted and seen[job] <= _MOST:
                 yield from ((job, whole) for whole in read(fields=f"metadata.name={revision['metadata']['name']}"))
 
     def _warn_of_refusal(self, namespace: str, error: KubeError) -> None:
