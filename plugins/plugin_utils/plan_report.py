@@ -57,7 +57,7 @@ def plan_report(result: Mapping[str, Any]) -> Report:
     rows = _by_interest(result["results"])
     sources = f"Plan of {abridged([str(path) for path in result['src']], 2)}"
     refused = [f"Refused: {text}" for text in _problems(result)]
-    warnings = [f"Warning: {text}" for text in result["notes"]]
+    warnings = [*(f"Warning: {text}" for text in result["notes"]), *_preemptions(rows)]
     changes = Table(
         _CHANGE_COLUMNS,
         [_cells(row) for row in rows],
@@ -164,6 +164,15 @@ def _reasons(rows: Iterable[Row]) -> list[str]:
         if text := " ".join(filter(None, parts)):
             found.append(f"{_place(row)}: {text}")
     return found
+
+
+def _preemptions(rows: Iterable[Row]) -> list[str]:
+    """Whose work ends for jobs of the plan: jobs of others, which no row is about."""
+    return [
+        f"Preempts: {_place(row)} preempts {', '.join(row['preempts'])}, or others of the same priority."
+        for row in rows
+        if row["preempts"] and not row["problem"]
+    ]
 
 
 def _costs(result: Row) -> list[str]:

@@ -40,6 +40,7 @@ STUCK = "stuck"
 
 _TRIALS = 8  # ways to place the earlier jobs of a batch
 _FEW_TRIALS, _MANY_NODES = 3, 200  # On many nodes there is more room to differ, and less that depends on it.
+_ROOMIEST = 2  # the number of the trial that takes the emptiest nodes first
 _PACKED, _SPREAD = 101, 102  # numbers of trials with a target: an even one puts copies on as many nodes as it can
 _STARTS = 64  # places where the first pod may go
 _CONDITIONS = "node.kubernetes.io/"
@@ -106,6 +107,7 @@ class Fit:
     after: tuple[JobName, ...] = ()
     lacks: tuple[QuotaLack, ...] = ()
     fits_nowhere: bool = False
+    rivals: tuple[JobName, ...] = ()  # jobs of the task that compete with it for a quota
     with_quota: str = ""  # the verdict if the quotas let it in
     refused: tuple[str, ...] = ()
     refusals: Mapping[str, int] = field(default_factory=dict)
@@ -191,6 +193,9 @@ def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None
     for later in _crowded(cluster.world, ordered)[:number] if matters else ():
         ways = ((_PACKED, True), (_SPREAD, True), (_PACKED, False))
         trials += (_Trial(cluster, random.Random(0), seed, later.pod, hostile) for seed, hostile in ways)
+    if matters and any(map(trials[0].undecided, jobs)):
+        # What is not decided of a job, such as when its gates are removed, may leave the others its room.
+        trials.append(_Trial(cluster, random.Random(0), _ROOMIEST, places_undecided=False))
     first = trials[0].run(ordered, variants)
     others = [trial.run(ordered, None) for trial in trials[1:]]
     fits = []
@@ -200,8 +205,28 @@ def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None
         differs = len(rough) > 1 and fit.verdict != UNKNOWN
         fit = replace(fit, is_one_of_several=len(jobs) > 1)
         fits.append(replace(fit, verdict=UNKNOWN, depends_on_batch=True) if differs else fit)
+    fits = [replace(fit, rivals=tuple(_rivals(fit, fits[:place]))) for place, fit in enumerate(fits)]
     answers: dict[int, Fit] = dict(zip(order, fits, strict=True))
     return [answers[index] for index in range(len(jobs))]
+
+
+def _rivals(fit: Fit, fits: Iterable[Fit]) -> Iterator[JobName]:
+    """The jobs before it that a quota lets in, if it had enough without them. A quota goes by whose pods are created
+    first, whatever their priority, so that these may be the ones that wait."""
+    if not fit.lacks:
+        return
+    others = [
+        other for other in fits if other.job.namespace == fit.job.namespace and not other.lacks and other.job.number
+    ]
+
+    def used(lack: QuotaLack, other: Fit) -> Fraction:
+        own = other.job.charges.get(lack.resource, Fraction(0)) * other.job.number
+        return own + other.job.made.get(lack.resource, Fraction(0))
+
+    if all(sum((used(lack, other) for other in others), Fraction(0)) >= lack.missing for lack in fit.lacks):
+        for other in others:
+            if any(used(lack, other) for lack in fit.lacks):
+                yield other.job.namespace, other.job.name
 
 
 def _crowded(world: World, jobs: Sequence[FitJob]) -> list[FitJob]:
@@ -242,8 +267,11 @@ class _Trial:
         seed: int,
         target: WantedPod | None = None,
         hostile: bool = False,
+        *,
+        places_undecided: bool = True,
     ) -> None:
         self._target = target
+        self._places_undecided = places_undecided
         self._hostile = hostile
         self._cluster = cluster
         self._world = cluster.world
@@ -289,7 +317,7 @@ class _Trial:
         return not (job.pod.minds_its_own or self._world.has_rules)
 
     def _answer(self, job: FitJob, variants: Variants | None) -> Fit:
-        undecided = self._undecided(job)
+        undecided = self.undecided(job)
         states = [one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(job.pod)]
         counting = [one for one in self._cluster.quotas.get(job.namespace, ()) if one.counts_objects]
         lacks = [lack for state in counting for lack in state.lacks(job.made, 1)]
@@ -337,6 +365,9 @@ class _Trial:
                     changes = tuple(self._later_change(job, variants))
             fit = replace(fit, changes=changes)
             self._charge(job, let_in, is_made=is_made)
+        if undecided and not self._places_undecided:
+            chosen.undo()
+            self._charge(job, -let_in, is_made=is_made, sign=-1)
         return fit
 
     def _on_nodes(self, fit: Fit, job: FitJob, chosen: _Attempt) -> Fit:
@@ -387,7 +418,7 @@ class _Trial:
                 needed, missing = [one for one in needed if one != name], without
         return needed
 
-    def _undecided(self, job: FitJob) -> list[str]:
+    def undecided(self, job: FitJob) -> list[str]:
         found = (text for check in self._world.checks for text in check.undecided(job.pod))
         return list(dict.fromkeys([*job.pod.undecided, *job.undecided, *found]))
 
@@ -700,7 +731,7 @@ class _Trial:
     def _let_in(self, job: FitJob, variants: Variants, is_wanted: IsWanted) -> Iterator[tuple[FitChange, FitJob]]:
         """The changed jobs that the quotas and limits let in, of those that can be judged."""
         for change, other in variants(job, is_wanted):
-            if other.pod.refusals or self._undecided(other):
+            if other.pod.refusals or self.undecided(other):
                 continue
             quotas = self._cluster.quotas.get(job.namespace, ())
             pods = all(

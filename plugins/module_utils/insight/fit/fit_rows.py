@@ -59,7 +59,7 @@ def fit_row(
         "namespace": job.namespace,
         "kind": kind,
         "verdict": fit.verdict,
-        "reason": f"{_reason(fit, nodes, ends, now, endless)}{_in_vain(fit)}",
+        "reason": f"{_reason(fit, nodes, ends, now, endless)}{_in_vain(fit)}{_competition(fit)}",
         "hint": _hint(fit, changes, nodes),
         "pods_wanted": job.number,
         "gpu": whole_devices(job.pod.requests),
@@ -152,6 +152,13 @@ def _in_vain(fit: Fit) -> str:
     if fit.verdict in (NOW, AFTER_PREEMPTION) or not fit.evicted:
         return ""
     return f" {'It may preempt' if fit.verdict == UNKNOWN else 'Once submitted, it preempts'} {_jobs(fit.evicted)}."
+
+
+def _competition(fit: Fit) -> str:
+    if not fit.rivals:
+        return ""
+    names, verb = _jobs(fit.rivals), "needs" if len(fit.rivals) == 1 else "need"
+    return f" J{names[1:]} of this task {verb} it too, and whichever is created first gets it."
 
 
 def _where(fit: Fit) -> str:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...cluster.nodes import Node, PodUse
 from ...kube.resources import Object
 from ...labels import DEFAULT_POOL, POOL
+from ...quantity import parse
 from ...quotas.usage import quota_name_of, usage
 from .plan_effects import PlanEffect
 
@@ -114,6 +115,19 @@ def quota_rows_of(before: Iterable[Object], after: Iterable[Object], effects: It
         for resource in _LIMITS
         if (row := _limit_row(uses, resource, change[namespace]))
     ]
+
+
+def below_use(quotas: Iterable[Row]) -> Iterator[str]:
+    """What is said of limits that are lowered below what is in use. Nothing is stopped for it."""
+    for row in quotas:
+        used, hard = row["used_before"], row["hard_after"]
+        if hard is None or used is None or hard == row["hard_before"]:
+            continue
+        if parse(str(used)).value > parse(str(hard)).value:
+            yield (
+                f"quota {row['quota']} allows namespace {row['namespace']} {row['resource']} {hard}, and {used} are in "
+                f"use. What runs goes on, and new pods are refused until less than that is in use."
+            )
 
 
 def _limit_row(uses: Mapping[str, dict[str, Any]], resource: str, change: int) -> Row | None:

@@ -33,7 +33,7 @@ from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, plan_dir
 from ..directory.source_marks import only_annotates, unmarked_text
 from ..directory.undeclared import Undeclared, find_undeclared, whole_source
 from ..history.past_runs import read_histories
-from .plan_capacity import node_rows, pool_rows_of, quota_rows_of, team_rows
+from .plan_capacity import below_use, node_rows, pool_rows_of, quota_rows_of, team_rows
 from .plan_effects import PlanEffect, jobs_with_pods, plan_effect
 from .saved_plan import (
     FORMAT,
@@ -237,6 +237,8 @@ def _report(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequence[Pla
     declared = [name for _namespace, name in found.declared.get("pool", ())]
     changed = [effect for effect in effects if effect.manifest.plan.changed or effect.manifest.problem]
     rows = [each.row for each in changed if each.manifest.problem or not only_annotates(each.manifest.plan)]
+    quotas = quota_rows_of(_quotas(client), _quotas(found.client), effects)
+    found.warnings += below_use(quotas)
     return {
         "results": rows,
         "source": task.options.source,
@@ -246,7 +248,7 @@ def _report(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequence[Pla
         "pools": pool_rows_of(nodes, effects, declared),
         "nodes": nodes,
         "teams": team_rows(known, effects),
-        "quotas": quota_rows_of(_quotas(client), _quotas(found.client), effects),
+        "quotas": quotas,
         "totals": _totals(effects, nodes),
         "diff": task.diff(lambda: (diff for effect in effects for diff in diffs_of(effect.manifest.plan))),
     }

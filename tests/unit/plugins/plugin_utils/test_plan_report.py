@@ -47,6 +47,15 @@ def test_the_screen_is_as_it_was(result: dict[str, Any]) -> None:
     assert max(map(len, screen.splitlines())) <= 80
 
 
+def test_whose_work_ends_for_a_job_is_said_before_what_changes(result: dict[str, Any]) -> None:
+    row = next(row for row in result["results"] if not row["problem"])
+    row["preempts"] = ["team-b/eval", "team-b/batch-7"]
+    text = "\n".join(lines(result))
+    found = " ".join(text.split())
+    assert f"{row['name']} preempts team-b/eval, team-b/batch-7, or others of the same priority." in found
+    assert text.index("Preempts: ") < text.index("CHANGE")
+
+
 def test_what_is_wrong_comes_first(result: dict[str, Any]) -> None:
     screen = "\n".join(lines(result))
     assert screen.index("Refused: ") < screen.index("Warning: ") < screen.index("CHANGE ") < screen.index("POOL ")

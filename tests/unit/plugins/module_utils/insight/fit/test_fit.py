@@ -4,12 +4,14 @@ together to a real scheduler."""
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.devices import inventory_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_facts import placed_pod, roomy_node
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import Fit, FitChange, fit_jobs
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_rows import fit_row
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_snapshot import FitSnapshot
 
 Object = dict[str, Any]
@@ -700,3 +702,25 @@ def test_jobs_that_are_alike_get_answers_of_their_own_where_a_pod_looks_at_label
     picky = pod("p", "a", affinity=away("new-1"))
     found = judged([node("a", 1)], [picky, pod("full", "a", 1)], job("new-0"), job("new-1"), job("new-2"))
     assert [len(one.after) for one in found] == [1, 2, 1]
+
+
+@pytest.mark.parametrize(("used", "compete"), [("0", True), ("4", True), ("6", False)])
+def test_of_two_jobs_that_compete_for_a_quota_either_may_wait(used: str, compete: bool) -> None:
+    """Where it would be enough for the one without the other: priority does not decide whose pods are created first."""
+    hard = quota({f"requests.{GPU}": "8"}, {f"requests.{GPU}": used})
+    jobs = job("second", gpus=4, priorityClassName="low"), job("first", gpus=5 if used == "0" else 2)
+    found = {one.job.name: one for one in judged([node("a"), node("b")], [], *jobs, quotas={"team": [hard]})}
+    waiting = found["second"] if found["second"].lacks else found["first"]
+    other = "first" if waiting is found["second"] else "second"
+    assert waiting.rivals == ((("team", other),) if compete else ())
+    reason = fit_row(waiting, "training", [], {}, datetime(2026, 1, 1, tzinfo=timezone.utc))["reason"]
+    told = f" Job team/{other} of this task needs it too, and whichever is created first gets it."
+    assert reason.endswith(told) is compete, reason
+
+
+def test_a_job_that_waits_for_its_gates_may_leave_its_room_to_others() -> None:
+    """Seen with kube-scheduler 1.36: the one with a gate comes first by priority, and takes nothing."""
+    gated = job("gated", gpus=8, schedulingGates=[{"name": "example.com/gate"}], priorityClassName="high")
+    found = {one.job.name: one for one in judged([node("a")], [], gated, job("other", gpus=8))}
+    assert found["gated"].verdict == "unknown"
+    assert (found["other"].verdict, found["other"].depends_on_batch) == ("unknown", True)

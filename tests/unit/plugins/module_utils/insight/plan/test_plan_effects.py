@@ -11,6 +11,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.paths impor
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Plan, Step
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.directory.directory_plan import PlannedManifest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.plan.plan_capacity import (
+    below_use,
     pool_rows_of,
     quota_rows_of,
 )
@@ -142,6 +143,17 @@ def test_what_is_used_of_a_quota_follows_from_the_pods() -> None:
     assert (new["hard_before"], new["hard_after"], new["used_after"]) == (None, 4, 2)
     (gone,) = quota_rows_of([quota(8, 3)], [], [])
     assert (gone["hard_after"], gone["used_after"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "used", "warned"), [(8, 2, 3, True), (8, 3, 3, False), (2, 2, 3, False), (8, 2, None, False)]
+)
+def test_a_limit_that_is_lowered_below_what_is_in_use_is_a_warning(
+    before: int, after: int, used: int | None, warned: bool
+) -> None:
+    found = list(below_use(quota_rows_of([quota(before, used)], [quota(after, used)], [])))
+    text = "quota teams allows namespace a gpu 2, and 3 are in use. What runs goes on, and new pods are refused until"
+    assert [each.startswith(text) for each in found] == [True] * warned
 
 
 def test_pools_add_up_their_nodes() -> None:
