@@ -26,6 +26,7 @@ from .task import TaskFailed
 Object = dict[str, Any]
 
 PATH: Path = ("metadata", "annotations", SOURCE)
+_ELSEWHERE = "declared by"
 _NAME = re.compile(r"\w[\w./:@~+-]{0,252}")
 
 
@@ -92,10 +93,19 @@ def declared_elsewhere(sources: Iterable[str], options: DeclaringOptions) -> str
     for other in sources:
         if other not in own:
             return (
-                f"it is declared by {other}, and this is {options.source}. Remove it from one of them. If {other} is "
-                f"the former name of this source, or no longer declares it, take it over with O(adopt={other})."
+                f"{_ELSEWHERE} {other}, and this is {options.source}. To declare it here from now on, add "
+                f"O(adopt={other}). Otherwise remove it from {options.source}."
             )
     return None
+
+
+def once_each(blockers: Iterable[str]) -> list[str]:
+    """The blockers, with what another source declares together: it is often all of a directory."""
+    groups: dict[str, list[str]] = {}
+    for text in blockers:
+        what, found, rest = text.partition(f": {_ELSEWHERE}")
+        groups.setdefault(f"{found}{rest}" if found else text, []).append(what)
+    return [f"{', '.join(names)}{rest}" if rest.startswith(": ") else rest for rest, names in groups.items()]
 
 
 _IN_PLACE = (Action.UPDATE, Action.UNCHANGED)

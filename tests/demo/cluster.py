@@ -123,17 +123,16 @@ def provisioned(
     exec_root: Path | None = None,
     *,
     mixed: bool = False,
-    source: str = "",
 ) -> Iterator[Cluster]:
     """The cluster with pools, teams and Secrets, and a file of variables beside its kubeconfig.
 
-    `source` is the name of what declares them, by default that of the directory. Containers run commands below
-    `exec_root`: as processes of this machine and of this user (kubesim's README says what makes that safe).
+    Containers run commands below `exec_root`: as processes of this machine and of this user (kubesim's README says what
+    makes that safe).
     """
     variables = kubeconfig.with_suffix(".env")
     with simulated(kubeconfig, nodes, port, exec_root, mixed=mixed, namespace=TEAM) as cluster:
         manifests = [EXAMPLES / "cluster", *(sorted((EXAMPLES / "mixed").glob("pool-*.yaml")) if mixed else [])]
-        _provision(kubeconfig, manifests, source)
+        _provision(kubeconfig, manifests)
         add_secrets(cluster)
         cluster.add_storage_class("standard")
         variables.write_text(_shell(environment(kubeconfig)), encoding="utf-8")
@@ -197,13 +196,16 @@ def _shell(variables: dict[str, str]) -> str:
     return f". {shlex.quote(str(Path(sys.prefix, 'bin', 'activate')))}\nunset K8S_AUTH_CONTEXT K8S_AUTH_HOST\n{exports}"
 
 
-def _provision(kubeconfig: Path, manifests: list[Path], source: str) -> None:
-    """Apply the examples, as an administrator would."""
-    command = ["runwhere.gpuctl.provision", "-e", f"gpuctl_src={','.join(map(str, manifests))}"]
-    command += ["-e", f"gpuctl_source={source}"] if source else []
-    playbook = Path(sys.executable).with_name("ansible-playbook")
+def _provision(kubeconfig: Path, manifests: list[Path]) -> None:
+    """Apply the examples without a source: the first directory that declares a pool or a quota is its source then."""
+    for module in ("gpuctl_pool", "gpuctl_quota"):
+        _apply(kubeconfig, module, json.dumps({"src": [str(path) for path in manifests]}))
+
+
+def _apply(kubeconfig: Path, module: str, arguments: str) -> None:
+    program = Path(sys.executable).with_name("ansible")
     done = subprocess.run(
-        [str(playbook), *command],
+        [str(program), "localhost", "-m", f"runwhere.gpuctl.{module}", "-a", arguments],
         env={**os.environ, **environment(kubeconfig)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

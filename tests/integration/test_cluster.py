@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.demo.cluster import environment
+from tests.demo.cluster import environment, provisioned
 from tools.tree import ROOT
 
 from . import monitoring
@@ -102,6 +103,22 @@ def test_each_directory_of_examples_can_be_provisioned(welcome: str, kubeconfig:
     done = run(*command, **environment(kubeconfig))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[WARNING]" not in done.stdout + done.stderr
+
+
+def test_a_copy_of_its_manifests_in_another_directory_is_no_other_source(tmp_path: Path):
+    kubeconfig = tmp_path / "kubeconfig"
+    shutil.copytree(EXAMPLES / "cluster", tmp_path / "cluster")
+    playbook = ["ansible-playbook", "runwhere.gpuctl.provision", "-e"]
+    with provisioned(kubeconfig):
+        variables = {**environment(kubeconfig), "ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain", "COLUMNS": "80"}
+        done = run(*playbook, f"gpuctl_dir={tmp_path / 'cluster'}", **variables)
+        assert done.returncode == 0, done.stdout + done.stderr
+        refused = run(*playbook, "gpuctl_dir=examples/cluster", "-e", "gpuctl_source=other", **variables)
+    assert refused.returncode == 2
+    said = " ".join(refused.stdout.split())
+    assert said.count("declared by cluster, and this is other.") == 1, refused.stdout
+    assert "pool compute-pool, pool debug-pool, pool dev-pool" in said
+    assert "To declare it here from now on, add -e gpuctl_adopt=cluster." in said
 
 
 def test_one_that_runs_already_is_a_sentence(welcome: str, kubeconfig: Path):

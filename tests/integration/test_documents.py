@@ -38,7 +38,6 @@ ORIGINALS = {name: _TRANSLATED.sub("", name) for name in documents() if _TRANSLA
 UPDATES = os.environ.get("GPUCTL_UPDATE_DOCUMENTS", "") == "1"
 BIN = Path(sys.executable).parent
 # Of what the cluster has, whatever repository the tests run in. A copy of examples/cluster adopts it, see `setup`.
-SOURCE = "examples"
 GROUPS = {name: rules["documents"] for name, rules in RULES.items() if "documents" in rules}
 READINGS = sorted({*documents(), *GROUPS} - {*ORIGINALS, *(name for group in GROUPS.values() for name in group)})
 
@@ -63,7 +62,7 @@ def terminal(clone: Path, environment: dict[str, str]) -> Iterator[Terminal]:
     """A shell beside `make cluster`."""
     kubeconfig = clone / "build" / "cluster.kubeconfig"
     containers = clone / "containers"
-    with provisioned(kubeconfig, exec_root=containers, source=SOURCE), Terminal(clone, environment) as terminal:
+    with provisioned(kubeconfig, exec_root=containers), Terminal(clone, environment) as terminal:
         _write_kubeconfig_of_kubectl(kubeconfig, clone / "home" / ".kube" / "config")
         yield terminal
 
@@ -320,7 +319,7 @@ class Reader:
             (self.directory / "blocks").mkdir()
             (self.directory / "blocks" / "all.yaml").write_text(yaml.safe_dump_all(self.manifests))
             variables = "-e gpuctl_dir=blocks/ -e gpuctl_namespace=team-a -e gpuctl_fail_on_drift=false"
-            variables += f" -e gpuctl_adopt={SOURCE},cluster"
+            variables += " -e gpuctl_adopt=cluster"
             self._type(f"ansible-playbook runwhere.gpuctl.provision {variables} --check")
 
 

@@ -249,7 +249,7 @@ def test_what_both_declare_is_a_conflict_that_names_both_and_is_taken_over_by_na
     world.recorder.clear()
     for result in other.provision():
         assert result["failed"]
-        assert f"it is declared by {one.source}, and this is {other.source}" in result["msg"]
+        assert f"declared by {one.source}, and this is {other.source}" in result["msg"]
         assert f"adopt={one.source}" in result["msg"]
     assert world.live() == before
     assert world.recorder.writes == []
@@ -326,7 +326,7 @@ def test_a_tenant_who_writes_a_source_makes_nothing_of_others_seem_undeclared(wo
         assert team.prune() == []
     refused = one.run(job.MODULE, state="absent", name="web-other", namespace=one.shared, source=one.source)
     assert refused["failed"]
-    assert "it is declared by" in refused["msg"]
+    assert "declared by" in refused["msg"]
     assert world.live() == before
     # It does not hide either: the field is not as declared, and the job is still compared.
     (row,) = [row for row in one.drift()["results"] if row["field"] == f"metadata.annotations[{SOURCE}]"]

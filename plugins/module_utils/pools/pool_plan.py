@@ -12,6 +12,7 @@ from ..cluster.declared import declared_in
 from ..cluster.pool_declarations import Declaration
 from ..cluster.read_jobs import WORKLOADS
 from ..cluster.status import status_of
+from ..declared_source import once_each
 from ..engine.node_writer import LabelChange, node_label_values, read_node_metadata
 from ..engine.plan import Plan
 from ..kube.client import Client
@@ -91,7 +92,7 @@ def plan_pools(
         others += changed_for_others(membership, declarations, options, limited=limited)
     blockers = [*others, *membership.blockers, *unfit, *_unfit_queues(client, membership), *(() if force else in_use)]
     if blockers and not keep_going:
-        raise TaskFailed.before_any_write(blockers)
+        raise TaskFailed.before_any_write(once_each(blockers))
     keys = (POOL, GPU_TYPE, GPU_TYPE_INTERNAL, DIVISION)
     return PoolPlans(
         membership,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.declared import read_declared
-from ..declared_source import own_sources, require_usable
+from ..declared_source import once_each, own_sources, require_usable
 from ..engine.apply import ApplyResult
 from ..engine.plan import Action
 from ..jobs.priority_classes import provide_priority_classes
@@ -69,7 +69,7 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     dry_runs, errors = validate_quotas(task, planned.plans)
     blockers += errors
     if blockers:
-        raise TaskFailed.before_any_write(blockers, changed=False, results=[])
+        raise TaskFailed.before_any_write(once_each(blockers), changed=False, results=[])
     for warning in planned.warnings:
         task.warn(warning)
     applied = dry_runs if task.check_mode else apply_quotas(task, planned, plan)
