@@ -8,7 +8,7 @@
 #   gpuctl help
 #
 # Generated from tools/gpuctl_commands.yml and playbooks/vars/playbooks.yml by tools/generate_reference.py.
-_gpuctl_first="create apply delete get query describe add remove label logs cp submit submit-training status accelerator-stack doctor usage history record-history monitoring idle pause resume restart scale job-state copy onboard offboard workspace plan provision drift teardown notify requeue"
+_gpuctl_first="create apply delete get query describe add remove label scale logs cp submit submit-training status accelerator-stack doctor usage history record-history monitoring idle pause resume restart job-state copy onboard offboard workspace plan provision drift teardown notify requeue"
 
 _gpuctl_second() {
   case "$1" in
@@ -19,6 +19,7 @@ _gpuctl_second() {
     add) echo node ;;
     remove) echo node ;;
     label) echo node ;;
+    scale) echo notebook ;;
   esac
 }
 
@@ -47,52 +48,52 @@ _gpuctl_command() {
     "get jobs")
       book=status takes=one into='gpuctl_name' fixed='gpuctl_table=jobs'
       summary='gpuctl get jobs [NAME]'
-      opts='--type=gpuctl_kind -A,gpuctl_all_namespaces'
+      opts='--type=gpuctl_kind -A,gpuctl_all_namespaces -o=gpuctl_format'
       ;;
     "get notebook")
       book=status takes=one into='gpuctl_name' fixed='gpuctl_table=jobs gpuctl_kind=notebook'
       summary='gpuctl get notebook [NAME]'
-      opts='--type=gpuctl_kind -A,gpuctl_all_namespaces'
+      opts='--type=gpuctl_kind -A,gpuctl_all_namespaces -o=gpuctl_format'
       ;;
     "get pools")
       book=status takes=one into='gpuctl_pool' fixed='gpuctl_table=pools'
       summary='gpuctl get pools [POOL]'
-      opts=''
+      opts='-o=gpuctl_format'
       ;;
     "query pools")
       book=status takes=one into='gpuctl_pool' fixed='gpuctl_table=pools'
       summary='gpuctl query pools [POOL]'
-      opts=''
+      opts='-o=gpuctl_format'
       ;;
     "get nodes")
       book=status takes=many into='gpuctl_node' fixed='gpuctl_table=nodes'
       summary='gpuctl get nodes [NODE...]'
-      opts='--label=gpuctl_label_keys'
+      opts='--label=gpuctl_label_keys -o=gpuctl_format'
       ;;
     "get labels")
       book=status takes=many into='gpuctl_node' fixed='gpuctl_table=nodes gpuctl_label_keys=gpu-type,gpuType,pool,nvidia.com/gpu.product'
       summary='gpuctl get labels [NODE...]'
-      opts='--key=gpuctl_label_keys'
+      opts='--key=gpuctl_label_keys -o=gpuctl_format'
       ;;
     "get label")
       book=status takes=many into='gpuctl_node' fixed='gpuctl_table=nodes gpuctl_label_keys=gpu-type,gpuType,pool,nvidia.com/gpu.product'
       summary='gpuctl get label [NODE...]'
-      opts='--key=gpuctl_label_keys'
+      opts='--key=gpuctl_label_keys -o=gpuctl_format'
       ;;
     "get node-labels")
       book=status takes=many into='gpuctl_node' fixed='gpuctl_table=nodes gpuctl_label_keys=gpu-type,gpuType,pool,nvidia.com/gpu.product'
       summary='gpuctl get node-labels [NODE...]'
-      opts='--key=gpuctl_label_keys'
+      opts='--key=gpuctl_label_keys -o=gpuctl_format'
       ;;
     "get gpu-type")
       book=status takes=many into='gpuctl_node' fixed='gpuctl_table=nodes gpuctl_label_keys=gpu-type,gpuType,pool,nvidia.com/gpu.product'
       summary='gpuctl get gpu-type [NODE...]'
-      opts='--key=gpuctl_label_keys'
+      opts='--key=gpuctl_label_keys -o=gpuctl_format'
       ;;
     "get quotas")
       book=status takes=one into='gpuctl_namespace' fixed='gpuctl_table=quotas'
       summary='gpuctl get quotas [NAMESPACE]'
-      opts='-A,gpuctl_all_namespaces'
+      opts='-A,gpuctl_all_namespaces -o=gpuctl_format'
       ;;
     "describe quota")
       book=status takes=one into='gpuctl_namespace' fixed='gpuctl_table=quotas'
@@ -128,6 +129,11 @@ _gpuctl_command() {
       book=provision takes=labels into='gpuctl_node_labels' fixed='gpuctl_fail_on_drift=false'
       summary='gpuctl label node NODE... KEY=VALUE'
       opts='--overwrite,gpuctl_force --delete,remove'
+      ;;
+    "scale notebook")
+      book=submit takes=many into='gpuctl_src' fixed=''
+      summary='gpuctl scale notebook -f FILE...'
+      opts=''
       ;;
     "logs")
       book=logs takes=one into='gpuctl_name' fixed=''
@@ -275,11 +281,11 @@ _gpuctl_command() {
     provision) opts="-f+gpuctl_dir -n=gpuctl_namespace --dir=gpuctl_dir --plan=gpuctl_plan --policies=gpuctl_policies --node-labels=gpuctl_node_labels --source=gpuctl_source --adopt=gpuctl_adopt --namespace=gpuctl_namespace --force,gpuctl_force --force-conflicts,gpuctl_force_conflicts --drain,gpuctl_drain --rerun=gpuctl_rerun --on-immutable=gpuctl_on_immutable --recreate,gpuctl_recreate --strict,gpuctl_strict --takeover,gpuctl_takeover --upgrade,gpuctl_upgrade --wait,gpuctl_wait --wait-for=gpuctl_wait_for --wait-for-nodes,gpuctl_wait_for_nodes --wait-timeout=gpuctl_wait_timeout --fail-on-drift,gpuctl_fail_on_drift --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     teardown) opts="-f+gpuctl_dir -n=gpuctl_namespace --dir=gpuctl_dir --confirm=gpuctl_confirm --node-labels=gpuctl_node_labels --source=gpuctl_source --adopt=gpuctl_adopt --namespace=gpuctl_namespace --delete-namespaces,gpuctl_delete_namespaces --force,gpuctl_force --takeover,gpuctl_takeover --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     delete) opts="-f+gpuctl_src -n=gpuctl_namespace --missing-ok,gpuctl_missing_ok --name=gpuctl_name --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --confirm=gpuctl_confirm --force,gpuctl_force --takeover,gpuctl_takeover --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
-    status) opts="-n=gpuctl_namespace --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --pool=gpuctl_pool --name=gpuctl_name --kind=gpuctl_kind --status=gpuctl_status --table=gpuctl_table --node=gpuctl_node --gpu-type=gpuctl_gpu_type --label-keys=gpuctl_label_keys --pods,gpuctl_pods --all,gpuctl_all --watch=gpuctl_watch --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
+    status) opts="-n=gpuctl_namespace --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --pool=gpuctl_pool --name=gpuctl_name --kind=gpuctl_kind --status=gpuctl_status --table=gpuctl_table --format=gpuctl_format --node=gpuctl_node --gpu-type=gpuctl_gpu_type --label-keys=gpuctl_label_keys --pods,gpuctl_pods --all,gpuctl_all --watch=gpuctl_watch --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     describe) opts="-n=gpuctl_namespace --name=gpuctl_name --namespace=gpuctl_namespace --start=gpuctl_start --end=gpuctl_end --throughput-query=gpuctl_throughput_query --prometheus-url=gpuctl_prometheus_url --prometheus-service=gpuctl_prometheus_service --output=gpuctl_output --all,gpuctl_all --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
+    submit) opts="-f+gpuctl_src -n=gpuctl_namespace --src=gpuctl_src --namespace=gpuctl_namespace --state=gpuctl_state --rerun=gpuctl_rerun --on-immutable=gpuctl_on_immutable --recreate,gpuctl_recreate --preempt,gpuctl_preempt --strict,gpuctl_strict --takeover,gpuctl_takeover --upgrade,gpuctl_upgrade --force,gpuctl_force --force-conflicts,gpuctl_force_conflicts --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-for=gpuctl_wait_for --wait-for-nodes,gpuctl_wait_for_nodes --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --notify-service=gpuctl_notify_service --all,gpuctl_all --show-objects,gpuctl_show_objects --hosts=gpuctl_hosts $opts" ;;
     logs) opts="-n=gpuctl_namespace --name=gpuctl_name --namespace=gpuctl_namespace --tail=gpuctl_tail --grep=gpuctl_grep --follow,gpuctl_follow --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     copy) opts="-n=gpuctl_namespace --name=gpuctl_name --local=gpuctl_local --remote=gpuctl_remote --direction=gpuctl_direction --pod=gpuctl_pod --namespace=gpuctl_namespace --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
-    submit) opts="-f+gpuctl_src -n=gpuctl_namespace --src=gpuctl_src --namespace=gpuctl_namespace --state=gpuctl_state --rerun=gpuctl_rerun --on-immutable=gpuctl_on_immutable --recreate,gpuctl_recreate --preempt,gpuctl_preempt --strict,gpuctl_strict --takeover,gpuctl_takeover --upgrade,gpuctl_upgrade --force,gpuctl_force --force-conflicts,gpuctl_force_conflicts --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-for=gpuctl_wait_for --wait-for-nodes,gpuctl_wait_for_nodes --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --notify-service=gpuctl_notify_service --all,gpuctl_all --show-objects,gpuctl_show_objects --hosts=gpuctl_hosts $opts" ;;
     submit_training) opts="-n=gpuctl_namespace --name=gpuctl_name --image=gpuctl_image --cpu=gpuctl_cpu --memory=gpuctl_memory --command=gpuctl_command --gpu=gpuctl_gpu --gpu-type=gpuctl_gpu_type --node-count=gpuctl_node_count --pool=gpuctl_pool --priority=gpuctl_priority --description=gpuctl_description --workdirs=gpuctl_workdirs --namespace=gpuctl_namespace --wait,gpuctl_wait --rerun=gpuctl_rerun --on-immutable=gpuctl_on_immutable --recreate,gpuctl_recreate --preempt,gpuctl_preempt --strict,gpuctl_strict --takeover,gpuctl_takeover --upgrade,gpuctl_upgrade --force,gpuctl_force --force-conflicts,gpuctl_force_conflicts --wait-for=gpuctl_wait_for --wait-for-nodes,gpuctl_wait_for_nodes --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --notify-service=gpuctl_notify_service --all,gpuctl_all --show-objects,gpuctl_show_objects --hosts=gpuctl_hosts $opts" ;;
     accelerator_stack) opts="--vendor=gpuctl_vendor --state=gpuctl_state --hosts=gpuctl_hosts $opts" ;;
     doctor) opts="--fail-on=gpuctl_fail_on --all,gpuctl_all --prometheus-url=gpuctl_prometheus_url --prometheus-service=gpuctl_prometheus_service --hosts=gpuctl_hosts $opts" ;;
@@ -330,6 +336,8 @@ add node [NODE...]              Add nodes to a pool
 remove node [NODE...]           Remove nodes from a pool
 label node NODE... KEY=VALUE    Set labels of nodes, or remove one with KEY
                                 --delete
+scale notebook -f FILE...       Apply the manifest of a notebook with another
+                                number of GPUs
 logs NAME                       Show the logs of a job, with -f as they come
 cp JOB:PATH PATH | PATH JOB:PATH
                                 Copy files to or from a job

@@ -11,7 +11,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.reporter import RARELY
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.action_plugin import action_plugin
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import status_screen
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.table_screen import table_screen
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.table_screen import data_lines, table_screen
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
     CLEAR_SCREEN,
     KEEPS_SCREENS,
@@ -48,6 +48,8 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
                 print_lines([f"{now} {error} Trying again."])
 
     def _screen(self, result: dict[str, Any]) -> list[str]:
+        if result["format"] != "table":
+            return data_lines(result, self._task.args.get("table"))
         everything = boolean(self._task.args.get("all") or False, strict=False)
         if table := self._task.args.get("table"):
             labels = bool(self._task.args.get("label_keys"))

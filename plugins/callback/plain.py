@@ -31,6 +31,7 @@ from ansible.plugins.callback.default import CallbackModule as DefaultCallback
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import error_screen, fitting
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import terminal_width
 
+_STATUS = "runwhere.gpuctl.gpuctl_status"
 _PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 
 
@@ -45,6 +46,7 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         super().__init__()
         self._only_ours = True
         self._is_silent = False
+        self._prints_data = False  # as JSON or YAML, which another line would end
         self._errors: set[str] = set()
         self._warnings: set[str] = set()
 
@@ -66,6 +68,8 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
             super().v2_runner_on_ok(result)
             return
         self._print_warnings(result)
+        if result._task.action == _STATUS and _result_data(result).get("format", "table") != "table":
+            self._prints_data = True
         if self._run_is_verbose(result):  # of ansible.builtin.debug
             self._print_messages(result)
 
@@ -103,7 +107,7 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         if not self._only_ours or self._display.verbosity:
             super().v2_playbook_on_stats(stats)
             return
-        for host in sorted(stats.processed):
+        for host in sorted(stats.processed) if not self._prints_data else ():
             counts = stats.summarize(host)
             self._display.display(
                 f"\n{host}: changed={counts['changed']} failed={counts['failures']} unreachable={counts['unreachable']}"
@@ -118,9 +122,10 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         self._print_warnings(result)
         found = _result_data(result)
         message = found.get("msg") or found.get("censored") or self._dump_results(found)
-        if message in self._errors:
+        new = set(str(message).splitlines())
+        if new <= self._errors:
             return False
-        self._errors.add(message)
+        self._errors |= new
         is_shown = result._task.action == "runwhere.gpuctl.gpuctl_show"
         everything = not is_shown or bool(found.get("all"))
         # The table of the task has shown the rest.

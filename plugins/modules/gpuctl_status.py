@@ -71,6 +71,15 @@ options:
     type: str
     choices: [jobs, nodes, pools, quotas]
     version_added: 1.1.0
+  format:
+    description:
+      - V(json) and V(yaml) print the rows as data, as they are returned, instead of as a table. Without O(table), they are under the
+        names of the tables.
+      - With the callback plugin P(runwhere.gpuctl.plain#callback), the playbook prints nothing else to its standard output.
+    type: str
+    choices: [table, json, yaml]
+    default: table
+    version_added: 1.1.0
   pods:
     description: Whether to show the pods of the jobs, with their nodes and IP addresses.
     type: bool
@@ -147,6 +156,11 @@ nodes:
   returned: success
   type: list
   elements: dict
+format:
+  description: How the rows were printed, as O(format).
+  returned: success
+  type: str
+  sample: table
 namespace:
   description: The namespace that is shown because the environment or the kubeconfig's context names it. Otherwise V(none).
   returned: success

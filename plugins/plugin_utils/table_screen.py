@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
+
+import yaml
 
 from .screens import (
     NOT_KNOWN,
@@ -26,6 +29,8 @@ from .screens import (
 from .text_table import Column, table_lines, text_width
 
 Result = Mapping[str, Any]
+
+_TABLES = ("jobs", "nodes", "pools", "quotas")
 
 # What is left out first on a narrow terminal has the highest `drop`.
 _COLUMNS = {
@@ -47,6 +52,14 @@ _COLUMNS = {
     ),
 }
 _LABELS = (Column("node_name", "NODE", least=16), Column("labels", "LABELS", least=20))
+
+
+def data_lines(result: Result, table: str | None) -> list[str]:
+    """The rows as JSON or YAML, in which neither leaves control characters as they are."""
+    rows = json.dumps(result[table] if table else {name: result[name] for name in _TABLES}, indent=2)
+    # Plain data again: Ansible's types are not those that PyYAML knows.
+    text = rows if result["format"] == "json" else yaml.safe_dump(json.loads(rows), sort_keys=False, allow_unicode=True)
+    return text.splitlines()
 
 
 def table_screen(

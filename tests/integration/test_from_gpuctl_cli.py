@@ -7,10 +7,11 @@ name lie in the directory where they are typed (fixture ``at_home``).
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +20,7 @@ import yaml
 
 from .ansible import BIN, ROOT, Ansible
 from .api import Api
-from .manifests import compute, training
+from .manifests import compute, notebook, training
 from .pools import Field
 from .prometheus_double import prometheus_double, utilized
 from .receivers import http_receiver
@@ -38,12 +39,12 @@ COMMAND_LINE, REST_API = rows_of("Command line"), rows_of("REST API")
 # What the source documents' command tables have, by the words that make it up.
 COMMANDS = """
 create -f pool.yaml|get pools|query pools|describe pool|add node|remove node|delete -f pool.yaml
-get nodes|get nodes --pool|get nodes --gpu-type|get nodes --status|describe node|get nodes --label
+get nodes|get nodes -o yaml|get nodes --pool|get nodes --gpu-type|get nodes --status|describe node|get nodes --label
 label node|label node <node> <node-2>|--overwrite|--delete|get label|get labels|get gpu-type --all|get node-labels --all
 create -f quota.yaml|get quotas|get quotas <user>|describe quota|delete -f quota.yaml
 create -f job.yaml|apply -f job.yaml|create -f job.yaml -f job-2.yaml
 get jobs|get jobs --pool|get jobs --type|get jobs --pods
-describe job|get notebook|logs|pause|resume|scale|delete job|delete -f job.yaml|--force
+describe job|get notebook|logs|pause|resume|scale|scale notebook|delete job|delete -f job.yaml|--force
 """
 
 
@@ -98,6 +99,7 @@ def at_home(ansible: Ansible, words: dict[str, str], field: Field) -> Ansible:
         "quota.yaml": {"kind": "quota", "quota": {"name": field.pool("quota")}, "users": {user: {"cpu": 8, "gpu": 4}}},
         "job.yaml": training("train", resources={"pool": pool}),
         "job-2.yaml": compute("web"),
+        "notebook.yaml": notebook("lab"),
     }
     for name, content in files.items():
         (ansible.directory / name).write_text(yaml.safe_dump(content))
@@ -139,6 +141,8 @@ SHOWN = {
     "gpuctl get nodes": r"NODE +STATUS +GPU TYPE +GPUS +USED +FREE +POOL[^$]*\n<node-2> +active",
     "gpuctl get nodes --pool <pool>": r"\n<node> +active +[^$]*<pool>",
     "gpuctl get nodes --gpu-type <gpu-type>": r"\n<node-2> +active +<gpu-type>",
+    "gpuctl get nodes -o yaml": r"\n- node_name: <node>\n  status: active",
+    "gpuctl scale notebook -f notebook.yaml": r"lab +<namespace> +create",
     "gpuctl describe node <node>": r'"kubeletVersion"',
     "gpuctl get label <node> --key=runwhere.ai/gpu-type": r"<node> +runwhere.ai/gpu-type=<gpu-type>",
     "gpuctl get nodes --gpu-type runwhere.ai/gpu-type": r"<node> +runwhere.ai/gpu-type=<gpu-type>",
@@ -159,6 +163,7 @@ SHOWN = {
 LAST = ["gpuctl get nodes --gpu-type <gpu-type>", "gpuctl delete -f pool.yaml --yes"]
 
 
+@pytest.mark.timeout(900)  # fifty commands, one after the other
 def test_every_command_works_as_it_was_typed(
     at_home: Ansible, api: Api, words: dict[str, str], namespace: str, field: Field
 ):
@@ -174,6 +179,32 @@ def test_every_command_works_as_it_was_typed(
         assert re.search(expected, f"\n{run.output}"), f"{command}\n{expected}\n{run.output}"
         with suppress(KeyError):  # of an effect that looks into the result of a module
             assert EFFECTS.get(form.removesuffix(" --yes"), lambda *_: True)({}, words, api), f"{command}\n{run.output}"
+
+
+@pytest.mark.parametrize("what", ["jobs", "nodes", "pools", "quotas"])
+@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_data_for_other_programs(
+    at_home: Ansible, namespace: str, what: str, form: str, read: Callable[[str], list[dict[str, Any]]]
+):
+    """Nothing else is on the standard output, and names are as they are."""
+    bash = shutil.which("bash")
+    assert bash
+    at_home.environment.update(GPUCTL_NAMESPACE=namespace, ANSIBLE_STDOUT_CALLBACK=PLAIN)
+    gpuctl = f". {ROOT}/extras/gpuctl.sh; PATH={BIN}:$PATH; gpuctl"
+    assert at_home.run(bash, "-c", f"{gpuctl} create -f job-2.yaml -f quota.yaml").status == 0
+    run = at_home.run(bash, "-c", f"{gpuctl} get {what} -o {form} 2>/dev/null")
+    assert run.status == 0, run.output
+    rows = read(run.output)
+    assert isinstance(rows, list)
+    assert what != "jobs" or [row["name"] for row in rows] == ["web"]
+    assert all(isinstance(row, dict) for row in rows)
+    assert rows
+
+
+def test_all_data_by_table(at_home: Ansible):
+    at_home.environment.update(ANSIBLE_STDOUT_CALLBACK=PLAIN)
+    run = at_home.run("ansible-playbook", "runwhere.gpuctl.status", "-e", "gpuctl_format=json")
+    assert list(json.loads(run.output[run.output.index("{") :])) == ["jobs", "nodes", "pools", "quotas"]
 
 
 def test_files_are_deleted_with_consent_alone(at_home: Ansible, api: Api, words: dict[str, str]):

@@ -41,6 +41,7 @@ class StatusOptions(NamespaceOptions):
     gpu_type: str | None = option("str")
     label_keys: list[str] | None = option("list", elements="str", no_log=False)
     table: str | None = option("str", choices=["jobs", "nodes", "pools", "quotas"])
+    format: str = option("str", choices=["table", "json", "yaml"], default="table")
     name: str | None = option("str")
     pods: bool = option("bool", default=False)
     all: bool = option("bool", default=False)
@@ -66,6 +67,7 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
         raise TaskFailed(problem)
     return {
         "changed": False,
+        "format": options.format,
         "namespace": own.name if own else None,
         "jobs": with_restarts(jobs["results"], jobs["pods"], datetime.now(timezone.utc)),
         "pods": jobs["pods"] if options.pods else [],
