@@ -16,12 +16,17 @@ from typing import Any
 import pytest
 import yaml
 
-from contract import recordings, replay
+from contract import older, recordings, replay
 from kubesim.cluster import Cluster
 
+_LEFT_OUT = yaml.safe_load((recordings.FOLDER / "left-out.yaml").read_text())
 LEFT_OUT: dict[tuple[str, int], str] = {
-    (entry["file"], entry["step"]): entry["reason"]
-    for entry in yaml.safe_load((recordings.FOLDER / "left-out.yaml").read_text())
+    (entry["file"], entry["step"]): entry["reason"] for entry in _LEFT_OUT if "versions" not in entry
+}
+LEFT_OUT_OF_OLDER: dict[tuple[str, str, int], str] = {
+    (version, entry["file"], entry["step"]): entry["reason"]
+    for entry in _LEFT_OUT
+    for version in entry.get("versions", ())
 }
 
 
@@ -54,8 +59,25 @@ def test_step_is_answered_as_recorded(name: str, index: int) -> None:
         assert found, f"this step is left out ({reason}) but matches: take it off contract/left-out.yaml"
 
 
+@pytest.mark.parametrize(("version", "name"), [(each, name) for each in older.versions() for name in older.load(each)])
+def test_an_older_version_answers_as_recorded(version: str, name: str) -> None:
+    recording = older.recording_of(version, name)
+    with Cluster(nodes=4, version=version).running() as cluster:
+        run = replay.Replay(cluster.url, cluster.token, recording)
+        found = list(run.run())
+        run.clean_up()
+    left_out = {index for each, file, index in LEFT_OUT_OF_OLDER if (each, file) == (version, name)}
+    different = {index for index, differences in enumerate(found) if differences}
+    wrong = [
+        "\n    ".join([replay.step_id(name, index, recording["steps"][index]), *found[index]])
+        for index in sorted(different - left_out)
+    ]
+    assert wrong == [], "\n".join(wrong)
+    assert left_out <= different, "a step that is left out matches: take it off contract/left-out.yaml"
+
+
 def test_left_out_steps_exist() -> None:
-    for name, index in LEFT_OUT:
+    for name, index in [*LEFT_OUT, *((name, index) for _version, name, index in LEFT_OUT_OF_OLDER)]:
         assert 0 <= index < len(recordings.load(name)["steps"]), (name, index)
 
 

@@ -34,6 +34,9 @@ _SERVED_SINCE: dict[str, Minor] = {
 SLEEP_SINCE: Minor = (1, 30)  # PodLifecycleSleepAction
 SUCCESS_POLICY_SINCE: Minor = (1, 31)  # JobSuccessPolicy
 CLOSED_STREAMS_SINCE: Minor = (1, 30)  # TranslateStreamCloseWebsocketRequests
+MANAGED_BY_SINCE: Minor = (1, 32)  # JobManagedBy
+POD_GENERATION_SINCE: Minor = (1, 33)  # kubelets and pods have observed generations: PodObservedGenerationTracking
+TERMINATING_REPLICAS_SINCE: Minor = (1, 35)  # DeploymentReplicaSetTerminatingReplicas
 MUTABLE_JOBS_SINCE: Minor = (1, 36)  # MutablePodResourcesForSuspendedJobs, MutableSchedulingDirectivesForSuspendedJobs
 ENDPOINTS_DEPRECATED_SINCE: Minor = (1, 33)
 EMULATION_SINCE: Minor = (1, 34)  # in /version
@@ -64,6 +67,10 @@ class Release:
         """Remove the fields whose gates are off."""
         if obj["kind"] == "Job" and self._lacks(SUCCESS_POLICY_SINCE, "JobSuccessPolicy"):
             obj["spec"].pop("successPolicy", None)
+        if obj["kind"] == "Job" and self._lacks(MANAGED_BY_SINCE, "JobManagedBy"):
+            obj["spec"].pop("managedBy", None)
+        if obj["kind"] in ("Deployment", "ReplicaSet") and self.minor < TERMINATING_REPLICAS_SINCE:
+            (obj.get("status") or {}).pop("terminatingReplicas", None)
         if self._lacks(SLEEP_SINCE, "PodLifecycleSleepAction"):
             for container in _containers(obj):
                 for hook in (container.get("lifecycle") or {}).values():

@@ -22,6 +22,8 @@ from contract.matcher import at_path
 #: Keys whose values differ from run to run.
 PLACEHOLDERS = {
     "uid": "<uid>",
+    "controller-uid": "<uid>",
+    "batch.kubernetes.io/controller-uid": "<uid>",
     "resourceVersion": "<rv>",
     "clusterIP": "<ip>",
     "nodePort": "<port>",

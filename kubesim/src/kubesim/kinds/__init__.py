@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Iterator
 
 from kubesim.kinds.strategy import Strategy
-from kubesim.versions import MUTABLE_JOBS_SINCE, Release
+from kubesim.versions import MUTABLE_JOBS_SINCE, POD_GENERATION_SINCE, Release
 
 
 def _strategies(parent: type[Strategy] = Strategy) -> Iterator[type[Strategy]]:
@@ -29,4 +29,10 @@ def strategies(release: Release) -> dict[str, Strategy]:
         return STRATEGIES
     from kubesim.kinds.job import JobStrategy
 
-    return {**STRATEGIES, "Job": JobStrategy(resources_change=False)}
+    found: dict[str, Strategy] = {**STRATEGIES, "Job": JobStrategy(resources_change=False)}
+    if release.minor < POD_GENERATION_SINCE:
+        from kubesim.kinds.pod import PodStrategy
+
+        found["Pod"] = PodStrategy()
+        found["Pod"].generation_of = ""
+    return found

@@ -172,6 +172,8 @@ def _spec(spec: Object) -> Iterator[FieldError]:
     yield from _completion_mode(spec)
     if "podFailurePolicy" in spec:
         yield from _pod_failure_policy(spec)
+    if "successPolicy" in spec:
+        yield from _success_policy(spec)
     yield from _pod_replacement_policy(spec)
     yield from validate_template(spec["template"], "spec.template")
     yield from _restart_policy(spec)
@@ -182,6 +184,20 @@ def _spec(spec: Object) -> Iterator[FieldError]:
     labels = spec["template"]["metadata"].get("labels") or {}
     if not selector_matches(spec.get("selector"), labels):
         yield field.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+
+
+def _success_policy(spec: Object) -> Iterator[FieldError]:
+    """validateSuccessPolicy, of which only the rules that there must be."""
+    policy = spec["successPolicy"]
+    if spec.get("completionMode") != "Indexed":
+        rules = [
+            field.Struct(SucceededIndexes=rule.get("succeededIndexes"), SucceededCount=rule.get("succeededCount"))
+            for rule in policy.get("rules") or ()
+        ]
+        yield field.invalid("spec.successPolicy", field.Struct(Rules=rules), "requires indexed completion mode")
+    elif not policy.get("rules"):
+        problem = "at least one rules must be specified when the successPolicy is specified"
+        yield field.required("spec.successPolicy.rules", problem)
 
 
 def _counts(spec: Object) -> Iterator[FieldError]:

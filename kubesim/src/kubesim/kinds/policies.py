@@ -19,6 +19,7 @@ _ACTIONS = ("Audit", "Deny", "Warn")
 class ValidatingAdmissionPolicyStrategy(Strategy):
     kind = "ValidatingAdmissionPolicy"
     namespaced = False
+    generation_of = "spec"
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
