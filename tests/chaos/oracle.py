@@ -26,7 +26,7 @@ PROMISES = {
     "message": "A failure is explained in a few lines, without HTML, tracebacks or false claims.",
     "deletion": "If a failed run has deleted a job and not created it again, its message says so.",
     "survives": "A single transient fault (busy server, reset, lost answer, broken watch) does not fail a run.",
-    "prompt": "A run on a silent server fails within its `request_timeout`.",
+    "prompt": "A silent server delays a run by its `request_timeout`, and by a few seconds more at most.",
     "heals": "Running the same task again succeeds and completes the work.",
     "stable": "After that, the task changes nothing and writes nothing.",
     "keeps": "What can be changed in place is not replaced.",
