@@ -8,7 +8,7 @@
 #   gpuctl help
 #
 # Generated from tools/gpuctl_commands.yml and playbooks/vars/playbooks.yml by tools/generate_reference.py.
-_gpuctl_first="create apply delete get query describe add remove label scale logs cp submit submit-training status accelerator-stack doctor usage history record-history monitoring idle pause resume restart job-state copy onboard offboard workspace plan provision drift teardown notify requeue"
+_gpuctl_first="create apply delete get query describe add remove label scale logs cp submit submit-training status accelerator-stack doctor usage history record-history monitoring idle pause resume restart rollback job-state copy onboard offboard workspace plan provision drift teardown notify requeue"
 
 _gpuctl_second() {
   case "$1" in
@@ -215,6 +215,11 @@ _gpuctl_command() {
       summary='gpuctl restart NAME'
       opts=''
       ;;
+    "rollback")
+      book=rollback takes=one into='gpuctl_name' fixed=''
+      summary='gpuctl rollback NAME'
+      opts=''
+      ;;
     "scale")
       book=scale takes=one into='gpuctl_name' fixed=''
       summary='gpuctl scale NAME'
@@ -297,6 +302,7 @@ _gpuctl_command() {
     pause) opts="-f+gpuctl_src -n=gpuctl_namespace --name=gpuctl_name --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --confirm=gpuctl_confirm --force,gpuctl_force --takeover,gpuctl_takeover --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     resume) opts="-f+gpuctl_src -n=gpuctl_namespace --name=gpuctl_name --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --force,gpuctl_force --takeover,gpuctl_takeover --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     restart) opts="-f+gpuctl_src -n=gpuctl_namespace --name=gpuctl_name --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --confirm=gpuctl_confirm --force,gpuctl_force --takeover,gpuctl_takeover --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
+    rollback) opts="-f+gpuctl_src -n=gpuctl_namespace --name=gpuctl_name --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --force,gpuctl_force --takeover,gpuctl_takeover --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     scale) opts="-f+gpuctl_src -n=gpuctl_namespace --name=gpuctl_name --replicas=gpuctl_replicas --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --force,gpuctl_force --takeover,gpuctl_takeover --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     job_state) opts="-f+gpuctl_src -n=gpuctl_namespace --state=gpuctl_state --name=gpuctl_name --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --replicas=gpuctl_replicas --confirm=gpuctl_confirm --missing-ok,gpuctl_missing_ok --force,gpuctl_force --takeover,gpuctl_takeover --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     onboard) opts="-n=gpuctl_namespace --name=gpuctl_name --account-kind=gpuctl_account_kind --level=gpuctl_level --namespace=gpuctl_namespace --gpu=gpuctl_gpu --cpu=gpuctl_cpu --memory=gpuctl_memory --object-counts=gpuctl_object_counts --storage=gpuctl_storage --storage-class=gpuctl_storage_class --access-mode=gpuctl_access_mode --claim=gpuctl_claim --registry=gpuctl_registry --registry-username=gpuctl_registry_username --docker-config=gpuctl_docker_config --kubeconfig=gpuctl_kubeconfig --token-days=gpuctl_token_days --server=gpuctl_server --hosts=gpuctl_hosts $opts" ;;
@@ -362,6 +368,8 @@ idle                            Find jobs that hold GPUs without using them,
 pause NAME                      Pause a job and release its GPUs
 resume NAME                     Resume a paused job
 restart NAME                    Restart the pods of a job
+rollback NAME                   Go back to the last manifest with which a
+                                service or notebook was ready
 scale NAME                      Scale an inference or compute service
 job-state NAME                  Change the state of existing jobs
 copy NAME                       Copy a file or directory to or from a job

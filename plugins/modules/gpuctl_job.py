@@ -54,21 +54,25 @@ options:
       - V(restarted) replaces the pods. Services and notebooks perform a rolling restart, as with C(kubectl rollout restart). A
         training is deleted and created again from the last applied manifest, even if it has finished. Paused jobs cannot be
         restarted.
+      - V(rolled_back) applies the last manifest with which a service or notebook was ready before the current one, as V(present)
+        would. It comes from the history of the namespace, where an update records the manifest that it replaces, if all pods were
+        ready. Nothing changes if the job has this manifest already. The task fails before it writes anything if no such manifest is
+        recorded, or if it has secret values, which the history never has.
       - If a task that restarts a training is interrupted, the next task with V(restarted) or V(present) finishes it. During a
         restart, a ControllerRevision with the label C(runwhere.ai/restart-of) keeps what the training was. Without permission
         to write it, the module prints a warning, and only V(present) with the manifest can create the training again.
       - A training is created after the pods of a deleted training with the same name have ended, because both may write the
         same files.
-      - For V(absent), V(paused), V(resumed) and V(restarted), a job is identified by O(name) or by its manifest. The rest of
-        the manifest is ignored.
-      - For V(paused), V(resumed) and V(restarted), a missing job is an error. No job is changed, unless O(continue_on_error) is
-        set.
+      - For V(absent), V(paused), V(resumed), V(restarted) and V(rolled_back), a job is identified by O(name) or by its manifest.
+        The rest of the manifest is ignored.
+      - For V(paused), V(resumed), V(restarted) and V(rolled_back), a missing job is an error. No job is changed, unless
+        O(continue_on_error) is set, which does not apply to V(rolled_back).
       - A training with C(queue.backend) V(kueue) is paused and resumed with C(spec.active) of its Kueue Workload. If such a
         training is recreated, it enters the queue again and is no longer paused.
       - If a training with C(queue.backend) V(volcano) is paused, its PodGroup is deleted. Volcano makes another one when it is
         resumed.
     type: str
-    choices: [present, absent, paused, resumed, restarted]
+    choices: [present, absent, paused, resumed, restarted, rolled_back]
     default: present
   name:
     description:
@@ -366,6 +370,13 @@ EXAMPLES = r"""
     name: llama3-8b
     namespace: team-a
     state: restarted
+    wait: true
+
+- name: Go back to the last manifest with which a service was ready
+  runwhere.gpuctl.gpuctl_job:
+    name: llama3-8b
+    namespace: team-a
+    state: rolled_back
     wait: true
 
 - name: Scale a service

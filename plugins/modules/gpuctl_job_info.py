@@ -334,6 +334,9 @@ pods:
     restarts:
       description: Number of container restarts.
       type: int
+    image:
+      description: Image of its main container, which during an update is not that of the job in every pod.
+      type: str
     started_at:
       description: Time when the last of the running containers has started. V(none) if no container runs.
       type: str

@@ -50,6 +50,7 @@ _POD_COLUMNS = (
     Column("restarts", "RESTARTS", drop=2),
     Column("node", "NODE", least=10),
     Column("ip", "IP", drop=3),
+    Column("shown_image", "IMAGE", least=16, optional=True),
     Column("age", "AGE", drop=1),
 )
 _EVENT_COLUMNS = (
@@ -87,10 +88,19 @@ def _job_sections(job: Row) -> Iterator[Section]:
     title = f"{job['kind'] or 'job'} {job['name']} in namespace {job['namespace']}"
     facts = Facts(title, [(key, name, cell_text(value)) for key, name, value in _known(job)])
     yield Section(title, [facts])
-    yield Section("Pods", [Table(_POD_COLUMNS, job.get("pods") or [], "Pods of the job", first=None)])
+    pods = _pods_with_images(job.get("pods") or [])
+    yield Section("Pods", [Table(_POD_COLUMNS, pods, "Pods of the job", first=None)])
     events = _merged_events(job.get("events") or ())
     oldest = "Warnings, the oldest first"
     yield Section("Events", [Table(_EVENT_COLUMNS, events, oldest, noun="event", first=_FIRST_EVENTS, ends=True)])
+
+
+def _pods_with_images(pods: Sequence[Row]) -> list[Row]:
+    """The pods, each with its image where they have several, as during an update: the end of it where that differs."""
+    images = [str(pod.get("image") or "") for pod in pods]
+    ends = [image.rpartition("/")[2] for image in images]
+    shown = ends if len(set(ends)) > 1 else images if len(set(images)) > 1 else [""] * len(images)
+    return [{**pod, "shown_image": image} for pod, image in zip(pods, shown, strict=True)]
 
 
 def _curve_blocks(curves: Row) -> Iterator[Block]:

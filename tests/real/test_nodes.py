@@ -124,6 +124,13 @@ def test_the_jobs_of_a_dead_node(
         assert waited.failed
         assert f"node {node}" in waited.message
 
+        # Its logs are missing because of the node, and not because of a connection.
+        logs = ansible.module("gpuctl_job_log", name="train", namespace=namespace)
+        said = " ".join([logs.message, logs.screen])
+        assert f"node {node}" in said
+        assert "dial tcp" not in said
+        assert "HTTP 500" not in said
+
         # After the eviction too. Only the Deployment gets another pod by itself.
         def evicted(name: str) -> bool:
             return all(

@@ -23,6 +23,7 @@ from .nodes import Node
 from .pending_reason import PendingReason
 from .pod_status import HARMLESS, container_statuses, pod_phase
 from .related import has_succeeded, is_about_pod, is_about_workload, own_pods
+from .rollout import during_update
 from .shortage import shortage_of
 from .start_failure import (
     concerns_template,
@@ -72,17 +73,25 @@ def pending_reasons(
     The order: pods on lost nodes, containers that do not run, the end of the workload, pods that are not scheduled or
     not ready, pods that were not created at all (a quota), pods that failed earlier, and pods that are being stopped.
     None of them matters to a workload that is being deleted. ``events`` are warnings, oldest first.
-    The messages of others are quoted without the workload's secrets.
+    The messages of others are quoted without the workload's secrets. While an update is not done, each says what of
+    the job still serves.
     """
+    found, seen = [*pods], [*events]
     if secrets := live_secret_values(workload):
-        workload, pods, events = redact_messages((workload, [*pods], [*events]), secrets)
+        workload, found, seen = redact_messages((workload, found, seen), secrets)
+    for reason in _reasons(workload, found, seen, around):
+        yield during_update(reason, workload, found)
+
+
+def _reasons(
+    workload: Object, pods: Sequence[Object], events: Sequence[Object], around: ClusterView
+) -> Iterator[PendingReason]:
     if is_terminating(workload):
         yield _being_deleted(_Pods.of(workload, pods, around), around)
         return
     if is_suspended(workload):
         yield around.queued or _paused_reason(workload)
         return
-    events = list(events)
     found = _Pods.of(workload, pods, around)
     if not failure_of(workload):
         yield from _lost_pods(workload, found.lost, around)
@@ -215,7 +224,9 @@ def _gave_up(workload: Object, found: _Pods, events: Sequence[Object]) -> Iterat
         return
     for cause in _present(found.problem(pod, events) for pod in found.finished):
         yield replace(cause, final=True)
-    what = "the training failed" if workload["kind"] == "Job" else "its pods did not become ready in time"
+    limit = workload["spec"].get("progressDeadlineSeconds")
+    in_time = f"for {limit} s no further pod became ready" if limit else "its pods did not become ready in time"
+    what = "the training failed" if workload["kind"] == "Job" else in_time
     yield PendingReason(f"{what}: {_first_line(message)}", final=True)
 
 
@@ -260,7 +271,7 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason |
         loops = reason == "CrashLoopBackOff"  # The first restart follows at once: the container has ended twice.
         again = loops or container.get("restartCount", 0) > 0
         if ended and (again or ended.get("exitCode") or ended.get("reason") == "OOMKilled"):
-            what, hint = _end_of(pod, container, ended, again)
+            what, hint = _end_of(pod, container, ended, again, events)
             text = f"the container of pod {name} {what}"
             has_log = ended.get("reason") not in _NOT_STARTED
             return PendingReason(text, hint, final=loops, log=(name, container["name"]) if has_log else None)
@@ -312,7 +323,9 @@ def _pull_event_message(events: Sequence[Object]) -> str:
     return next((text for text in messages if text.startswith("Failed to pull image")), "")
 
 
-def _end_of(pod: Object, container: Object, ended: Mapping[str, Any], again: bool) -> tuple[str, str]:
+def _end_of(
+    pod: Object, container: Object, ended: Mapping[str, Any], again: bool, events: Iterable[Object]
+) -> tuple[str, str]:
     """How a container ended, maybe not for the first time, and the hint."""
     restarts = _restart_count(container) if again else ""
     if ended.get("reason") == "OOMKilled":
@@ -321,10 +334,30 @@ def _end_of(pod: Object, container: Object, ended: Mapping[str, Any], again: boo
         message = ended.get("message") or ""
         hint = start_hint(message, _spec_of(container, pod), pod["spec"].get("nodeName")).text
         return f"cannot start: {_first_line(runtime_cause(message)) or ended['reason']}", hint
+    if seconds := _missed_startup(pod, container, ended, events):
+        hint = "Read its logs for the cause, or raise service.startup_timeout if it needs longer"
+        return f"is stopped when its health check has not succeeded {seconds} s after its start{restarts}", hint
     if not ended.get("exitCode"):
         return f"keeps ending without an error{restarts}", "Set environment.command to a program that keeps running"
     how = f"{'keeps failing' if again else 'failed'} with exit code {ended.get('exitCode')}{restarts}"
     return how, "Read its logs for the cause"
+
+
+def _missed_startup(pod: Object, container: Object, ended: Mapping[str, Any], events: Iterable[Object]) -> int | None:
+    """The seconds that a container had to start, if it was stopped because it did not: its exit code does not say so.
+
+    The kubelet says that with the event Killing as well, which is no warning, so it is not read.
+    """
+    probe = _spec_of(container, pod).get("startupProbe") or {}
+    times = [ended.get(name) for name in ("startedAt", "finishedAt")]
+    missed = (e for e in events if e.get("reason") == "Unhealthy" and _is_about(e, pod))
+    if not (probe and all(times) and any(str(e.get("message")).startswith("Startup probe failed") for e in missed)):
+        return None
+    period = int(probe.get("periodSeconds", 10))
+    seconds = int(probe.get("failureThreshold", 3)) * period
+    start, end = (read_time(str(time)) for time in times)
+    # The first of the probes comes within the first period.
+    return seconds if (end - start).total_seconds() >= seconds - period else None
 
 
 def _restart_count(container: Object) -> str:
@@ -470,7 +503,7 @@ def _not_ready(pod: Object, events: Sequence[Object]) -> PendingReason | None:
     for container in starting:
         ended = (container.get("lastState") or {}).get("terminated")
         if ended and container.get("restartCount"):
-            what, hint = _end_of(pod, container, ended, again=True)
+            what, hint = _end_of(pod, container, ended, True, events)
             return PendingReason(f"{text}; its container {what}", hint)
     return PendingReason(text)
 

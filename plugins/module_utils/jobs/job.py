@@ -15,7 +15,7 @@ from ..cluster.endpoints import has_node_port
 from ..cluster.lookup import sweep_text
 from ..cluster.read_jobs import JobId
 from ..cluster.read_nodes import node_address
-from ..cluster.status import STUCK, status_of
+from ..cluster.rollout import needs_reason
 from ..engine.apply import ApplyResult, Executor
 from ..engine.changes import action_summary, diffs_of
 from ..engine.dry_run import PlansRejected, block_plans
@@ -75,6 +75,7 @@ STATES: Mapping[str, State] = {
     ),
     "resumed": State(partial(plan_transition, transition=lambda job, options: resume(job), skips_ended=True)),
     "restarted": State(plan_restart, goal=after_restart),
+    "rolled_back": State(plan_present, builds_objects=True),  # with manifests that rollback.py reads
 }
 
 
@@ -90,6 +91,10 @@ def run(task: Task[JobOptions], state: State | None = None, jobs: list[SelectedJ
 
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with the result up to then.
     """
+    if state is None and task.options.state == "rolled_back":
+        from .rollback import with_recorded_manifests  # Here: few tasks go back.
+
+        task = with_recorded_manifests(task)
     options = task.options
     state = state or state_of(options)
     jobs = select_jobs(task, builds_objects=state.builds_objects) if jobs is None else jobs
@@ -369,7 +374,7 @@ def _stuck_reasons(task: Task[JobOptions], applied: list[ApplyResult], wait_resu
     for result in applied:
         job = result.plan.namespace, result.plan.name
         settled = task.options.wait or result.plan.action is Action.UNCHANGED
-        if result.workload and settled and job not in wait_result.jobs and status_of(result.workload) in STUCK:
+        if result.workload and settled and job not in wait_result.jobs and needs_reason(result.workload):
             stuck[job] = result.workload
     if not stuck:
         return dict(wait_result.reasons)

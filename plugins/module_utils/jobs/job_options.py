@@ -10,12 +10,13 @@ from ..namespaces import NamespaceOptions
 from ..options import ConcurrencyOptions, DeclaringOptions, option
 from .runs.ledger import RERUN
 
+STATES = ("present", "absent", "paused", "resumed", "restarted", "rolled_back")
 JOB_KINDS = ("training", "inference", "notebook", "compute")
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions(ConcurrencyOptions, NamespaceOptions, DeclaringOptions):
-    state: str = option("str", choices=["present", "absent", "paused", "resumed", "restarted"], default="present")
+    state: str = option("str", choices=list(STATES), default="present")
     src: list[str] | None = option("list", elements="path")
     definition: Any = option("raw")
     allow_empty: bool = option("bool", default=False)

@@ -351,7 +351,9 @@ class Service(Block):
         default="NodePort", description="Type of the Service."
     )
     startup_timeout: rules.StartupTimeout | None = Field(
-        default=None, description="Seconds until the health check must succeed."
+        default=None,
+        description="Seconds from the start of the container until the health check must succeed. The time to pull "
+        "the image does not count.",
     )
 
 

@@ -81,7 +81,9 @@ class InferenceService(ReplicatedService):
     """The Service of the inference job. Models load slowly, so the startup timeout is half an hour."""
 
     startup_timeout: rules.StartupTimeout | None = Field(
-        default=1800, description="Seconds until the health check must succeed, including the time to load the model."
+        default=1800,
+        description="Seconds from the start of the container until the health check must succeed: the time to load the "
+        "model. The time to pull the image does not count.",
     )
 
 

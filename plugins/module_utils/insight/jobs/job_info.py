@@ -16,7 +16,8 @@ from ...cluster.lookup import job_names, job_of_pod, jobs_of_sweep, namespaces_n
 from ...cluster.read_jobs import WORKLOADS, without_managed_fields
 from ...cluster.read_nodes import node_address
 from ...cluster.read_reasons import by_time, reasons_of
-from ...cluster.status import STUCK, status_of
+from ...cluster.rollout import needs_reason
+from ...cluster.status import status_of
 from ...jobs.job_options import JOB_KINDS
 from ...kube.errors import ApiError, KubeError, if_allowed
 from ...kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
@@ -129,7 +130,7 @@ def _read_rows(task: InfoTask) -> dict[str, Any]:
     specs = (obj["spec"]["template"]["spec"] for obj in workloads.values())
     know_accelerators(task.client(), task.warn, specs)
     tokens = _notebook_tokens(task, workloads)
-    stuck = {job: obj for job, obj in workloads.items() if status_of(obj) in STUCK}
+    stuck = {job: obj for job, obj in workloads.items() if needs_reason(obj)}
     rows, pods = _read_pods(task, workloads, stuck, now)
     events = _read_events(task, stuck, workloads)
     scalers = _read_autoscalers(task, workloads)

@@ -108,6 +108,7 @@ def pod_row(pod: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "ready": f"{sum(bool(c.get('ready')) for c in containers)}/{len(pod['spec']['containers'])}",
         "restarts": sum(c.get("restartCount", 0) for c in containers),
         "started_at": _running_since(containers),
+        "image": main_container(pod["spec"]["containers"]).get("image"),
         "node": pod["spec"].get("nodeName"),
         "ip": status.get("podIP"),
         "age": age(metadata["creationTimestamp"], now),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...cluster.pod_times import hold_of
 from ...cluster.read_jobs import ByJob, JobId, read_pods
 from ...cluster.related import own_pods
+from ...cluster.status import is_ready, pods_wanted
 from ...engine.apply import ApplyResult
 from ...engine.plan import WORKLOAD_KINDS, Action, Plan, Step
 from ...kube.errors import ApiError, KubeError, as_sentence
@@ -21,6 +23,7 @@ from ...manifest.problems import abridged
 from ...manifest.secrets import secret_values, shown_definition
 from ...redaction import redact
 from ...task import Task
+from .config_maps import read_config_map
 from .ledger import RunResult
 from .run_history import (
     DELETED,
@@ -30,6 +33,7 @@ from .run_history import (
     end_keys,
     end_of,
     exit_code_of,
+    good_keys,
     job_keys,
     live_keys,
     log_keys,
@@ -108,7 +112,9 @@ class HistoryWriter:
                 own.update(self._stopped_keys(stopped, now))
             if workload is None:
                 continue
-            own.update(self._begun_keys(result, workload, now, is_unknown=job in begun))
+            begun_keys = self._begun_keys(result, workload, now, is_unknown=job in begun)
+            own.update(self._good_keys(result, workload, begun_keys))
+            own.update(begun_keys)
             end = end_of(workload)
             if end and job in ended:
                 own.update(self._ended_keys(workload, end, now))
@@ -149,6 +155,19 @@ class HistoryWriter:
             return job_keys(workload, digest=digest, manifest=_shown_manifest(model) if model else None)
         # What has ended may have had another manifest.
         return live_keys(workload, now) if is_unknown else {}
+
+    def _good_keys(self, result: ApplyResult, workload: Object, begun: Keys) -> Keys:
+        """The manifest before an update, if its pods were ready when it was replaced."""
+        live, uid = result.plan.steps[0].live if result.plan.steps else {}, workload["metadata"]["uid"]
+        submitted = json.loads(begun.get(f"{uid}.job", "{}"))
+        is_service = workload["kind"] != "Job" and live.get("kind") == workload["kind"]
+        if not (is_service and submitted.get("digest") and is_ready(live) and pods_wanted(live)):
+            return Keys()
+        try:
+            head = read_config_map(self._task.client(), result.plan.namespace, HISTORY) or {}
+        except KubeError:  # The write that follows says what is wrong.
+            return Keys()
+        return good_keys(uid, head.get("data") or {}, submitted["digest"])
 
     def _ended_keys(self, workload: Object, end: RunResult, now: datetime) -> Keys:
         """How a run ended; if it had ended before it was deleted, then as it did."""

@@ -54,10 +54,11 @@ VISITED = "visited"
 # quarter at most: two runs that write at the same time cannot fill it.
 ROLL_AT, LARGEST_WRITE = 512 * 1024, 256 * 1024
 
-_LONGEST = {"job": 48 * 1024, "was": 4096, "end": 4096, "log": 24 * 1024, "pod": 2048}  # characters of a key's value
+# The most characters of a key's value.
+_LONGEST = {"job": 48 * 1024, "good": 48 * 1024, "was": 4096, "end": 4096, "log": 24 * 1024, "pod": 2048}
 _LONGEST_MANIFEST = 32 * 1024
 MOST_KEPT = 36_500  # days or MiB: dates end with the year 1
-_KEY = re.compile(r"(?P<uid>[0-9a-zA-Z-]{1,64})\.(?P<part>job|was|end|log|pod)(?:\.(?P<pod>[0-9a-zA-Z-]{1,64}))?")
+_KEY = re.compile(r"(?P<uid>[0-9a-zA-Z-]{1,64})\.(?P<part>job|good|was|end|log|pod)(?:\.(?P<pod>[0-9a-zA-Z-]{1,64}))?")
 
 
 class HistoryLimits(NamedTuple):
@@ -89,6 +90,7 @@ class PastRun:
     digest: str | None = None
     manifest: Any = None
     manifest_note: str | None = None
+    good: Mapping[str, Any] = field(default_factory=dict)  # the digest and the manifest of before, see good_keys
     started_at: str | None = None
     finished_at: str | None = None
     result: str | None = None
@@ -152,6 +154,17 @@ def job_keys(workload: Object, *, digest: str = "", manifest: Any = None) -> Key
     if len(_compact_json(data)) > _LONGEST_MANIFEST:
         data |= {"manifest": None, "manifest_note": f"longer than {_LONGEST_MANIFEST // 1024} KiB, so it is not kept"}
     return {f"{metadata['uid']}.job": _compact_json(data)}
+
+
+def good_keys(uid: str, known: Mapping[str, str], digest: str) -> Keys:
+    """The manifest of before, of a workload that was ready with it, for a rollback. ``known`` is what is recorded.
+
+    None that is recorded is replaced when it is what is submitted: a second rollback has nothing to do.
+    """
+    before, kept = (_read_part(known.get(f"{uid}.{part}", ""), part) for part in ("job", "good"))
+    if not before.get("digest") or digest in (before["digest"], kept.get("digest")):
+        return {}
+    return {f"{uid}.good": _compact_json({name: before.get(name) for name in ("digest", "manifest", "manifest_note")})}
 
 
 def live_keys(workload: Object, moment: datetime) -> Keys:
@@ -289,7 +302,7 @@ def slim_history(config_map: Object, *, texts: bool = True) -> dict[str, Any]:
             data[key] = text[:100]
         elif found := _KEY.fullmatch(key):
             part = found["part"]
-            if part == "job" and not texts and (run := _read_part(text, part)):
+            if part in ("job", "good") and not texts and (run := _read_part(text, part)):
                 text = _compact_json({**run, "manifest": None})
             if part != "log" or texts:
                 data[key] = text if len(text) <= _LONGEST[part] else ""
@@ -329,6 +342,8 @@ def read_history(
             run = runs.setdefault(found["uid"], PastRun(namespace, found["uid"]))
             if hold is not None:
                 run.holds[hold.uid] = _better(run.holds.get(hold.uid), hold)
+            elif found["part"] == "good":
+                run.good = data
             elif found["part"] == "log":
                 run.log = [line for line in lines or () if isinstance(line, str)]
             else:
