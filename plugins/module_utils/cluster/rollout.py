@@ -9,14 +9,9 @@ from dataclasses import replace
 from ..kube.resources import Object
 from .pending_reason import PendingReason
 from .related import is_pod_ready, pods_of_template
-from .status import STUCK, is_terminating, pods_ready, status_of
+from .status import is_terminating, old_replicas, pods_ready
 
 _REVISION = "deployment.kubernetes.io/revision"
-
-
-def needs_reason(workload: Object) -> bool:
-    """Whether something is to be said of a job. Where old replicas serve, it runs while its update fails."""
-    return status_of(workload) in STUCK or _old_replicas(workload) > 0
 
 
 def is_updating(workload: Object) -> bool:
@@ -49,12 +44,4 @@ def _serving_old_pods(workload: Object, pods: Iterable[Object]) -> int:
     """All that are ready but the new ones; a wait reads only these."""
     new = sum(is_pod_ready(pod) and not is_terminating(pod) for pod in pods_of_template(workload, pods))
     # Admission may have changed all pods, so that none is like the template.
-    return min(max(0, pods_ready(workload) - new), _old_replicas(workload))
-
-
-def _old_replicas(workload: Object) -> int:
-    """As the controller counts them; it does not count those that are terminating."""
-    status = workload.get("status", {})
-    if workload["kind"] != "Deployment":
-        return 0
-    return max(0, int(status.get("replicas", 0)) - int(status.get("updatedReplicas", 0)))
+    return min(max(0, pods_ready(workload) - new), old_replicas(workload))

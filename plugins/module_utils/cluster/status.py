@@ -38,6 +38,19 @@ def status_of(workload: Mapping[str, Any]) -> str:
     return "Partially Running" if ready else "Pending"
 
 
+def needs_reason(workload: Mapping[str, Any]) -> bool:
+    """Whether something is to be said of a job. Where old replicas serve, it runs while its update fails."""
+    return status_of(workload) in STUCK or old_replicas(workload) > 0
+
+
+def old_replicas(workload: Mapping[str, Any]) -> int:
+    """The replicas of before an update; its controller does not count those that are terminating."""
+    status = workload.get("status", {})
+    if workload["kind"] != "Deployment":
+        return 0
+    return max(0, int(status.get("replicas", 0)) - int(status.get("updatedReplicas", 0)))
+
+
 def is_ready(workload: Mapping[str, Any]) -> bool:
     """Every pod of the current generation is ready; a training may also have succeeded."""
     status, spec = workload.get("status", {}), workload["spec"]

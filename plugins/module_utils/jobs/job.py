@@ -15,7 +15,7 @@ from ..cluster.endpoints import has_node_port
 from ..cluster.lookup import sweep_text
 from ..cluster.read_jobs import JobId
 from ..cluster.read_nodes import node_address
-from ..cluster.rollout import needs_reason
+from ..cluster.status import needs_reason
 from ..engine.apply import ApplyResult, Executor
 from ..engine.changes import action_summary, diffs_of
 from ..engine.dry_run import PlansRejected, block_plans

@@ -16,8 +16,7 @@ from ...cluster.lookup import job_names, job_of_pod, jobs_of_sweep, namespaces_n
 from ...cluster.read_jobs import WORKLOADS, without_managed_fields
 from ...cluster.read_nodes import node_address
 from ...cluster.read_reasons import by_time, reasons_of
-from ...cluster.rollout import needs_reason
-from ...cluster.status import status_of
+from ...cluster.status import needs_reason, status_of
 from ...jobs.job_options import JOB_KINDS
 from ...kube.errors import ApiError, KubeError, if_allowed
 from ...kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource

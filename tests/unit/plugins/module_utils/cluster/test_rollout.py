@@ -7,11 +7,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pending_reason import PendingReason
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.rollout import (
-    during_update,
-    is_updating,
-    needs_reason,
-)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.rollout import during_update, is_updating
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.status import needs_reason
 
 from .live_objects import pod, workload
 
