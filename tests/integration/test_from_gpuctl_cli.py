@@ -142,7 +142,7 @@ SHOWN = {
     "gpuctl get nodes --pool <pool>": r"\n<node> +active +[^$]*<pool>",
     "gpuctl get nodes --gpu-type <gpu-type>": r"\n<node-2> +active +<gpu-type>",
     "gpuctl get nodes -o yaml": r"\n- node_name: <node>\n  status: active",
-    "gpuctl scale notebook -f notebook.yaml": r"lab +<namespace> +create",
+    "gpuctl scale notebook -f notebook.yaml": r"lab +<namespace> +(notebook +)?create",
     "gpuctl describe node <node>": r'"kubeletVersion"',
     "gpuctl get label <node> --key=runwhere.ai/gpu-type": r"<node> +runwhere.ai/gpu-type=<gpu-type>",
     "gpuctl get nodes --gpu-type runwhere.ai/gpu-type": r"<node> +runwhere.ai/gpu-type=<gpu-type>",
