@@ -23,6 +23,7 @@ _FLAG_VALUE = re.compile(
 # Patterns for PyYAML's problem and its context, what is wrong and what to do; the first match counts. The block or key
 # that the error is about began on {line}.
 _INDENT = "Indent it as the lines above, or begin with ---"
+_COLON = "Quote a string with ': ' in it, or correct the indentation of this line or the one above"
 _BLOCK = "block (mapping|collection)"
 _EXPLANATIONS = (
     ("escape", "quoted scalar", "invalid escape sequence in double quotes", "Use single quotes"),
@@ -31,7 +32,7 @@ _EXPLANATIONS = (
     ("mapping keys are not", "", "unexpected '?', which begins a key in YAML", "Quote a string that begins with it"),
     ("", "flow sequence", "unclosed list, opened by [ on line {line}", "Add a ',' or the closing ']'"),
     ("", "flow mapping", "unclosed map, opened by { on line {line}", "Add a ',' or the closing '}'"),
-    ("mapping values", "", "unexpected ':'", "Quote a string with ': ' in it, or correct the indentation of this line"),
+    ("mapping values", "", "unexpected ':'", _COLON),
     ("could not find expected ':'", "", "missing ':' after the key on line {line}", "Write `key: value`"),
     ("sequence entries", "", "unexpected list item", "Begin the list on a line of its own below the key"),
     ("'-'|block sequence", _BLOCK, "unexpected list item", "Indent it as the block that begins on line {line}"),
