@@ -127,6 +127,7 @@ def test_the_plain_callback_prints_nothing_else(ansible: Ansible, namespace: str
     [
         ({"namespace": "{}x"}, "namespace not found: {}x. Did you mean {}?"),
         ({"name": "webb"}, "job not found: webb. Did you mean web?"),
+        ({"name": "gone"}, "job not found: gone. Check its name. Namespace {} has no such job now."),
         ({"pool": "defalut"}, "pool not found: defalut. Did you mean default?"),
     ],
 )

@@ -175,7 +175,8 @@ def volume_hint(message: str, pod: Object) -> Hint:
     found = _MISSING.search(message)
     if found and found[1].lower() == "configmap":  # those of a hostfile and of DeepSpeed: manifests name none
         job = (pod["metadata"].get("labels") or {}).get(APP) or "the job"
-        return Hint(f"Apply the manifest of {job} again, which creates it", needs_user=True)
+        text = f"A submit that still runs creates it. If none does, apply the manifest of {job} again"
+        return Hint(text, needs_user=True)
     return Hint("Check storage.workdirs")
 
 

@@ -47,6 +47,7 @@ Object = dict[str, Any]
 Objects = list[Object]
 Job = tuple[str, str, str]  # namespace, name, kind: while a job changes its kind, it exists twice
 T = TypeVar("T")
+_SEARCHED = "Namespace {} has no such job now. A finished training is removed after a day."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +116,9 @@ def names_not_found(
         names = job_names(client, places)
         if options.name not in names:  # Else another filter has left it out.
             gone = gone_run_message(client, options.name, places)
-            yield f"job not found: {options.name}. {gone}" if gone else not_found("job", options.name, names)
+            problem = f"job not found: {options.name}. {gone}" if gone else not_found("job", options.name, names)
+            only = places[0] if places and len(places) == 1 else None
+            yield f"{problem} {_SEARCHED.format(only)}" if only and problem.endswith("Check its name.") else problem
 
 
 def _read_rows(task: InfoTask) -> dict[str, Any]:

@@ -191,7 +191,7 @@ VOLUMES: dict[str, tuple[str, str, bool]] = {
     ),
     "a ConfigMap of the job": (
         f'{SETUP} "hostfile" : configmap "hostfile-x" not found',
-        "Apply the manifest of x again, which creates it",
+        "A submit that still runs creates it. If none does, apply the manifest of x again",
         True,
     ),
     "a claim that is in use elsewhere": (
