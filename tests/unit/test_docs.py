@@ -31,6 +31,16 @@ def test_a_first_job_runs_after_few_words() -> None:
     assert sum(len(text.split()) for text in texts) <= 900
 
 
+@pytest.mark.parametrize("guide", ["guide_cluster", "guide_cluster_zh"])
+def test_the_guide_to_clusters_leaves_a_node_for_jobs_without_a_pool(guide: str) -> None:
+    """The first job of getting started names none: after this guide's commands it must still run."""
+    pools = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "cluster").rglob("*.yaml"))
+    taken, of_guide = (set(re.findall(r"^ +(gpu-node-\d+):", text, re.MULTILINE)) for text in (pools, GUIDES[guide]))
+    without_pool = {f"gpu-node-{number}" for number in range(1, 13)} - taken  # as `make cluster` starts them
+    assert of_guide
+    assert of_guide < without_pool
+
+
 def test_the_fields_of_manifests_are_those_of_the_models() -> None:
     pages = imported(ROOT / "tools" / "generate_reference.py").field_pages()
     assert {path: path.read_text(encoding="utf-8") for path in pages} == pages, "run: make schemas"
