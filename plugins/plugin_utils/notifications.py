@@ -79,15 +79,16 @@ def problem_of_answer(service: str, status: int, body: bytes) -> str | None:
         answer = json.loads(body)
         code = next(answer[name] for name in names[0] if name in answer)
         message = next((str(answer[name]) for name in names[1] if answer.get(name)), "")
-    except (ValueError, TypeError, StopIteration):
+    except (ValueError, TypeError, StopIteration, RecursionError):
         return f"not an answer of {service}: {_quoted_body(body)}"
-    return None if code == 0 else f"{service} answered with code {code}: {cut(printable(message), 300)}"
+    shown_code = cut(printable(str(code)), 20)
+    return None if code == 0 else f"{service} answered with code {shown_code}: {cut(printable(message), 300)}"
 
 
 def email_for(sender: str, recipients: Sequence[str], notification: Notification, now: datetime) -> EmailMessage:
     """The same as a mail of plain text."""
     notification, mail = _for_people(notification), EmailMessage()
-    mail["Subject"] = notification.title
+    mail["Subject"] = _valid_text(notification.title)
     mail["From"] = sender
     mail["To"] = ", ".join(recipients)
     mail["Date"] = format_datetime(now)
@@ -179,7 +180,12 @@ def _bounded_text(service: str, text: str) -> str:
     """The text in at most so many bytes of UTF-8, whole characters of it."""
     longest = _LONGEST_TEXT[service]
     data = text.encode("utf-8", "replace")
-    return text if len(data) <= longest else f"{data[: longest - 3].decode('utf-8', 'ignore')}…"
+    return _valid_text(text) if len(data) <= longest else f"{data[: longest - 3].decode('utf-8', 'ignore')}…"
+
+
+def _valid_text(text: str) -> str:
+    """Without halves of surrogate pairs, which no encoding has."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _quoted_body(body: bytes) -> str:

@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from datetime import datetime, timezone
 from http.client import HTTPException
 from ipaddress import ip_address
 from typing import Any, NamedTuple, TypeVar
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from ansible.module_utils.urls import open_url
 
@@ -84,8 +85,9 @@ def send_post(
     service: str, url: str, secret: str | None, notification: Notification, options: Mapping[str, Any]
 ) -> None:
     """Raises NotSent."""
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise NotSent("the URL does not begin with https:// or http://")
+    if _url_parts(url).scheme not in ("http", "https"):
+        raise NotSent("the URL is malformed, or does not begin with https:// or http://")
+    _tls_context(options)
     _with_retries(options["retries"], lambda: _post(service, url, secret, notification, options))
 
 
@@ -112,6 +114,7 @@ def _answer_to(post: Post, options: Mapping[str, Any]) -> tuple[int, bytes, floa
             validate_certs=options["validate_certs"],
             ca_path=options["ca_cert"],
             follow_redirects="none",  # Another place would get the secret that the URL of the first is.
+            decompress=False,  # A few bytes may stand for very many, and none of the services compresses its answers.
         )
     except HTTPError as error:
         return error.code, error.read(_MOST_BYTES), _delay_of(error)
@@ -146,8 +149,16 @@ def _cause(error: Any) -> str:
 
 def is_readable_underway(url: str) -> bool:
     """Whether the URL, and the token that it may be, pass over a network without encryption."""
-    parts = urlsplit(url)
+    parts = _url_parts(url)
     return parts.scheme == "http" and not is_this_host(parts.hostname or "")
+
+
+def _url_parts(url: str) -> SplitResult:
+    """Those of no URL for text that is none, such as ``http://[::1``."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 def is_this_host(host: str) -> bool:
@@ -159,19 +170,22 @@ def is_this_host(host: str) -> bool:
 
 def send_mail(mailbox: Mailbox, notification: Notification, options: Mapping[str, Any]) -> dict[str, str]:
     """The recipients that the server refused while it took others, and why. Raises NotSent."""
-    mail = email_for(mailbox.sender, mailbox.recipients, notification, datetime.now(timezone.utc))
-    context = ssl.create_default_context(cafile=options["ca_cert"])
-    if not options["validate_certs"]:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+    try:
+        mail = email_for(mailbox.sender, mailbox.recipients, notification, datetime.now(timezone.utc))
+    except ValueError:  # of a line break or half of a surrogate pair
+        raise NotSent("O(mail_from) or O(mail_to) has characters that no address has") from None
+    context = _tls_context(options)
 
     def attempt() -> dict[str, str]:
-        with _connected(mailbox, context, options["timeout"]) as server:
+        server = _connected(mailbox, context, options["timeout"])
+        try:
             if mailbox.security == "starttls":
                 server.starttls(context=context)
             if mailbox.username:
                 server.login(mailbox.username, mailbox.password or "")
             return _answers(server.send_message(mail))
+        finally:
+            _leave(server)
 
     def send() -> dict[str, str]:
         try:
@@ -183,10 +197,23 @@ def send_mail(mailbox: Mailbox, notification: Notification, options: Mapping[str
             answers = _answers(error.recipients)
             delay = 1.0 if any(text.startswith("4") for text in answers.values()) else None
             raise RecipientsRefused(f"recipients refused: {listed_answers(answers)}", delay) from None
-        except (smtplib.SMTPException, OSError) as error:
+        except (smtplib.SMTPException, OSError, ValueError) as error:
+            # ValueError: of a challenge that is not in Base64, or of a password that is not in ASCII.
             raise NotSent(_cause(error), 1.0 if isinstance(error, OSError) else None) from None
 
     return _with_retries(options["retries"], send)
+
+
+def _tls_context(options: Mapping[str, Any]) -> ssl.SSLContext:
+    """Raises NotSent for authorities that cannot be read."""
+    try:
+        context = ssl.create_default_context(cafile=options["ca_cert"])
+    except OSError as error:  # SSLError is one.
+        raise NotSent(f"O(ca_cert) cannot be read: {_cause(error)}") from None
+    if not options["validate_certs"]:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def listed_answers(refused: Mapping[str, str]) -> str:
@@ -200,6 +227,13 @@ def _answers(refused: Mapping[str, tuple[int, bytes | str]]) -> dict[str, str]:
 
 def _answer_text(code: int, said: bytes | str) -> str:
     return one_line(f"{code} {said if isinstance(said, str) else said.decode(errors='replace')}")
+
+
+def _leave(server: smtplib.SMTP) -> None:
+    """Whatever the server would answer, or if it never did: a mail that it has taken is not sent again for that."""
+    with suppress(smtplib.SMTPException, OSError):
+        server.putcmd("quit")
+    server.close()
 
 
 def _connected(mailbox: Mailbox, context: ssl.SSLContext, timeout: int) -> smtplib.SMTP:

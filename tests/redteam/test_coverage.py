@@ -18,7 +18,7 @@ NOT_INJECTED = {
     "gpuctl_drift": "writes what gpuctl_job and others do; test_half_way.py",
     "gpuctl_idle": "pauses as gpuctl_job does",
     "gpuctl_kubeconfig": "writes a file, and requests a token",
-    "gpuctl_notify": "writes to a webhook; test_server.py",
+    "gpuctl_notify": "writes to a webhook; test_notify.py",
 }
 READS_ONLY = re.compile(r"gpuctl_(\w+_info|job_log|doctor|status|show)")
 # Which tests attack the plugins, and what they are called there.
