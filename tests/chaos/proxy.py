@@ -51,11 +51,13 @@ _HOLDING = frozenset({"race", "race3", "freeze", "skew"})
 
 @dataclass
 class Request(RecordedRequest):
-    """``fault`` is the one that has struck it. ``reached``: the server has got it."""
+    """``fault`` is the one that has struck it. ``reached``: the server has got it. ``silence``: the seconds in which
+    the client waited in vain."""
 
     number: int = 0
     fault: str = ""
     reached: bool = False
+    silence: float = 0.0
 
     @property
     def writes(self) -> bool:
@@ -262,7 +264,9 @@ class _Exchange:
         if fault.name in ("reset", "reset-after", "down", "outage"):
             self._reset()
         if fault.name in ("silent", "silent-after"):
+            began = time.monotonic()
             await self.reader.read(1)  # until the client goes
+            self.request.silence = time.monotonic() - began
             raise _Gone
         if fault.name == "slow":
             await asyncio.sleep(SLOW_SECONDS)

@@ -138,6 +138,14 @@ def test_taking_too_long_over_a_silent_server():
     assert broken(replace(seen, first=replace(seen.first, seconds=30))) == {"prompt"}
 
 
+def test_waiting_too_long_for_a_silent_server():
+    """However busy the machine is."""
+    seen = replace(REFUSED, case=Case("training-recreate", "silent-always", 3), usual_seconds=100)
+    waits = [Request("PATCH", "/x", False, silence=seconds) for seconds in (1.5, 1.0)]
+    assert broken(replace(seen, requests=waits)) == set()
+    assert broken(replace(seen, requests=[*waits, Request("GET", "/y", False, silence=6)])) == {"prompt"}
+
+
 def test_a_second_run_that_does_not_heal():
     assert broken(replace(GOOD, second=failed("there is no such job"))) == {"heals"}
     assert "heals" in broken(replace(GOOD, healed=BEFORE, final=BEFORE))

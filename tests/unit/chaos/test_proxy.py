@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -178,6 +179,10 @@ def test_a_server_that_says_nothing(lane: Lane, upstream: Upstream, fault: str, 
     with pytest.raises(urllib3.exceptions.TimeoutError):
         ask(lane)
     assert bool(upstream.got) == arrives
+    deadline = time.monotonic() + 5
+    while not lane.requests[0].silence and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert lane.requests[0].silence > 0, "the proxy notices that the client has gone"
 
 
 def test_a_slow_answer_is_the_right_one(lane: Lane, monkeypatch: pytest.MonkeyPatch):
