@@ -176,6 +176,10 @@ class MissingPermission:
         """The lowest that has it."""
         return next((level for level, _role in self._grants()), None)
 
+    def is_of(self, level: str) -> bool:
+        """Whether the level has it."""
+        return any(one == level for one, _role in self._grants())
+
     def _grants(self) -> Iterator[tuple[str, str]]:
         """The levels that have it, the lowest first, each with the role."""
         for level in LEVELS:
@@ -196,18 +200,23 @@ class MissingPermission:
 
 
 def listed(missing: Iterable[MissingPermission]) -> str:
-    """Those with the same verb and place together."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    """Those with the same verbs and place together."""
+    verbs: dict[tuple[str, str], list[str]] = {}
     for each in sorted(set(missing), key=str):
-        groups.setdefault((each.verb, each.place), []).append(each.resource)
-    return "; ".join(f"{verb} {', '.join(resources)} {place}" for (verb, place), resources in groups.items())
+        verbs.setdefault((each.resource, each.place), []).append(each.verb)
+    groups: dict[tuple[str, str], list[str]] = {}
+    for (resource, place), those in verbs.items():
+        groups.setdefault((", ".join(those), place), []).append(resource)
+    return "; ".join(f"{those} {', '.join(resources)} {place}" for (those, place), resources in groups.items())
 
 
 def grant_commands(missing: Iterable[MissingPermission]) -> list[str]:
     """What an administrator types for all of them: a level in the whole cluster includes its namespaces."""
     granted = [each for each in missing if each.level]
     wide = {each.level for each in granted if not each.namespace}
-    needed = (each for each in granted if not each.namespace or each.level not in wide)
+    needed = [each for each in granted if not each.namespace or each.level not in wide]
+    if ADMINISTER in wide:  # It may have what a lower level would give, too.
+        needed = [each for each in needed if each.level == ADMINISTER or not each.is_of(ADMINISTER)]
     return list(dict.fromkeys(each.grant_command() for each in needed))
 
 

@@ -76,6 +76,13 @@ options:
       - If E(GPUCTL_PLAN_KEY) is set, RV(plan) is signed with this key, of at least 16 characters, and a plan without its signature is
         refused. Without a key, a plan is as trusted as those who can write it.
     type: raw
+  permissions:
+    description:
+      - With V(true), it asks the API server whether the account may write all that changes, and fails if not. The message names what is
+        missing and who grants it. In check mode, that is a warning. The question itself needs no permission.
+      - Without O(plan), nothing else is done then, and RV(msg) is all that is returned.
+    type: bool
+    default: false
 seealso:
   - module: runwhere.gpuctl.gpuctl_fit_info
     description: Whether jobs would run.

@@ -68,8 +68,8 @@ class Recorder:
 
     @property
     def writes(self) -> list[str]:
-        """What may have changed the cluster: neither dry runs nor the question who the client is."""
-        asking = ("/selfsubjectreviews",)
+        """What may have changed the cluster: neither dry runs nor what is asked about the client."""
+        asking = ("/selfsubjectreviews", "/selfsubjectaccessreviews")
         sent = (request for request in self.requests if request.method != "GET" and not request.dry_run)
         return [str(request) for request in sent if not request.path.endswith(asking)]
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import ADMINISTER, SUBMIT
 
+from .accounts import account
 from .manifests import training
 from .recorder import Recorder
 from .test_plan import Scene, scene
@@ -49,3 +51,51 @@ def test_a_plan_tells_what_its_policies_will_forbid_and_provision_applies_them(g
     assert guarded.api.get("configmap", f"policy-{name}", "gpuctl-system")
     assert guarded.api.get("job", "greedy", guarded.teams["a"])
     assert guarded.plan(policies="policy.yaml")["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [
+        (ADMINISTER, ["create, list, patch validatingadmissionpolicies", "networkpolicies", "cluster-admin"]),
+        (
+            SUBMIT,
+            ["patch nodes", "namespaces", "leases", "level=administer", "validatingadmissionpolicies", "cluster-admin"],
+        ),
+    ],
+)
+def test_an_account_that_may_not_write_all_of_it_writes_nothing(
+    guarded: Scene, recorder: Recorder, level: str, words: list[str]
+) -> None:
+    guarded.change("greedy", "resources", gpu=1)
+    guarded.write()
+    with account(guarded.api, level) as own:
+        if own is guarded.api:
+            pytest.skip("the cluster does not enforce permissions")
+        recorder.identity = own
+        for arguments in ([], ["--check"]):
+            recorder.clear()
+            done = guarded.run("provision", *arguments, dir="cluster", policies="policy.yaml")
+            text = " ".join(done.output.split())
+            assert done.status != 0, text
+            assert recorder.writes == [], arguments
+            assert [word for word in ("Missing permissions: ", *words) if word not in text] == [], text
+            assert arguments or "Nothing was changed." in text
+        recorder.identity = guarded.api
+    assert guarded.api.get("namespace", guarded.teams["a"]) is None
+
+
+def test_who_may_write_everything_is_asked_about_once_and_who_need_not_write_is_let_through(
+    guarded: Scene, recorder: Recorder
+) -> None:
+    guarded.change("greedy", "resources", gpu=1)
+    guarded.write()
+    recorder.clear()
+    assert guarded.run("provision", dir="cluster", policies="policy.yaml").status == 0
+    assert sum(one.path.endswith("/selfsubjectaccessreviews") for one in recorder.requests) == 1
+    with account(guarded.api, ADMINISTER, jobs=[guarded.teams["a"]]) as own:  # Nothing is left to write.
+        recorder.identity = own
+        recorder.clear()
+        again = guarded.run("provision", dir="cluster")
+        recorder.identity = guarded.api
+    assert again.status == 0, again.output
+    assert [one for one in recorder.writes if "/leases/" not in one] == []

@@ -11,8 +11,8 @@ from ..cluster.declared import Declared, read_declared
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import ApiError, KubeError, as_sentence
-from ..kube.resources import RESOURCE_QUOTA, SELF_SUBJECT_ACCESS_REVIEW, SUBJECT_ACCESS_REVIEW
-from ..kube.reviews import review
+from ..kube.resources import RESOURCE_QUOTA
+from ..kube.rights import has_right
 from ..labels import DEFAULT_POOL, SYSTEM_NAMESPACE
 from ..namespaces import NamespaceOptions, own_namespace, require_allowed
 from ..options import option
@@ -106,12 +106,7 @@ def _may(client: Client, verb: str, resource: str, namespace: str, user: str, gr
     named, _slash, subresource = resource.partition("/")
     plural, _dot, group = named.partition(".")
     asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource, "namespace": namespace}
-    spec: dict[str, Any] = {"resourceAttributes": asked}
-    if user or groups:
-        answer = review(client, SUBJECT_ACCESS_REVIEW, {**spec, "user": user, "groups": list(groups)})
-    else:
-        answer = review(client, SELF_SUBJECT_ACCESS_REVIEW, spec)
-    return (answer.get("status") or {}).get("allowed") is True
+    return has_right(client, asked, **({"user": user, "groups": list(groups)} if user or groups else {}))
 
 
 def _groups_of_user(options: AccessInfoOptions) -> list[str]:

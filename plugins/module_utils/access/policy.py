@@ -51,7 +51,7 @@ from ..task import ModuleSpec, Task, TaskFailed
 Object = dict[str, Any]
 
 # In the order of their deletion: bindings first, so that no policy is bound that does not exist.
-_KINDS: tuple[Resource, ...] = (ADMISSION_POLICY_BINDING, ADMISSION_POLICY, NETWORK_POLICY, RESOURCE_QUOTA, CONFIG_MAP)
+KINDS: tuple[Resource, ...] = (ADMISSION_POLICY_BINDING, ADMISSION_POLICY, NETWORK_POLICY, RESOURCE_QUOTA, CONFIG_MAP)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
     def read(resource: Resource) -> list[Object]:
         return client.list_objects(resource, labels=f"{MANAGED},{POLICY}={name}")
 
-    found = run_concurrently(read, _KINDS, client.concurrency)
+    found = run_concurrently(read, KINDS, client.concurrency)
     live = {object_id(obj): obj for objects in found for obj in objects}
     declaring = [obj for obj in live.values() if obj["kind"] == CONFIG_MAP.kind]
     if problem := source_problem(declaring, options):
@@ -196,7 +196,7 @@ def _warn_of_unjudged_claims(task: Task[PolicyOptions], rules: PolicyRules, desi
 
 
 def _in_order(objects: Iterable[Object]) -> list[Object]:
-    order = [resource.kind for resource in _KINDS]
+    order = [resource.kind for resource in KINDS]
     return sorted(objects, key=lambda obj: order.index(obj["kind"]))
 
 

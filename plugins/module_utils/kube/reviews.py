@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who the account is, and what accounts may do, as the API server says."""
+"""Who the account is, as the API server says."""
 
 from __future__ import annotations
 

@@ -368,9 +368,10 @@ def _plan_jobs(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan)
         return
     results = apply_plans(job_task, state, jobs, planned, record, executor)
     done = [result for result in results if result and result.error is None]
-    plans = [] if found.client.reads_only else [one.plan for one in done]
-    nothing: dict[JobId, dict[str, Any]] = {}
-    fits = without_failing(job_task, FitAdviser.unknown, lambda: fits_of(job_task, jobs, plans), nothing)
+    plans = [one.plan for one in done]
+    fits: dict[JobId, dict[str, Any]] = {}
+    if not found.client.reads_only:
+        fits = without_failing(job_task, FitAdviser.unknown, lambda: fits_of(job_task, jobs, plans), fits)
     changed = (plan for plan in planned if plan.changed)
     found.warnings += gang_advice(plan.steps[0].desired for plan in changed if plan.steps and plan.steps[0].desired)
     for job, plan, result in zip(jobs, planned, results, strict=True):

@@ -103,7 +103,7 @@ class PlannedClient(Client):
         return [*(each for part in found for each in part), *new]
 
     def get(self, resource: Resource, namespace: str | None, name: str, *, leaves_out: bool = False) -> Object | None:
-        if self.reads_only:
+        if self.reads_only and resource.kind != NAMESPACE.kind:  # which those that submit may only get
             live = self._get_by_list(resource, namespace, name)
         else:
             live = super().get(resource, namespace, name, leaves_out=leaves_out)

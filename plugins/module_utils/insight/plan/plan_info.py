@@ -21,11 +21,12 @@ from ...engine.changes import diffs_of
 from ...engine.plan import Action
 from ...jobs.runs.run_history import REPLACED, PastRun, read_history
 from ...kube.client import Client
-from ...kube.errors import ApiError, if_allowed
+from ...kube.errors import ApiError, KubeError, if_allowed
 from ...kube.resources import NAMESPACE, NODE, RESOURCE_QUOTA, ROLE_BINDING
+from ...kube.rights import may_everything
 from ...kube.times import time_as_text
 from ...labels import MANAGED, QUOTA
-from ...manifest.problems import ManifestError, abridged, number_of, qualified_name
+from ...manifest.problems import ManifestError, ManifestErrors, MissingLibrary, abridged, number_of, qualified_name
 from ...namespaces import allowed_namespaces, own_namespace
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
@@ -35,6 +36,7 @@ from ..directory.undeclared import Undeclared, find_undeclared, whole_source
 from ..history.past_runs import read_histories
 from .plan_capacity import below_use, node_rows, pool_rows_of, quota_rows_of, team_rows
 from .plan_effects import PlanEffect, jobs_with_pods, plan_effect
+from .plan_permissions import how_to_get, missing_permissions
 from .saved_plan import (
     FORMAT,
     PLAN_KEY,
@@ -56,9 +58,10 @@ _CLUSTER = "kube-system"  # its uid is the only name that a cluster has
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(DirectoryOptions):
     plan: Any = option("raw")
+    permissions: bool = option("bool", default=False)
 
 
-_NOT_OF_PLAN = ("plan", "concurrency")
+_NOT_OF_PLAN = ("plan", "permissions", "concurrency")
 
 
 def run(task: Task[PlanOptions]) -> dict[str, Any]:
@@ -70,6 +73,10 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
     if unfit := key_problem(key):
         raise TaskFailed(unfit)
     saved = _saved(options.plan, key) if options.plan not in (None, "") else None
+    if options.permissions:
+        require_permissions(task)
+        if saved is None:
+            return {"changed": False, "msg": "The account may make the changes."}
     now = datetime.now(timezone.utc)
     found = plan_directory(task, options)
     effects = _effects(task, found, now)
@@ -111,6 +118,26 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
 
 
 MODULE = ModuleSpec(PlanOptions, run, report="plan")
+
+
+def require_permissions(task: Task[PlanOptions]) -> None:
+    """Raises TaskFailed, or warns in check mode, if the account may not write all that the directory changes.
+
+    What else is wrong with the directory, and what the account may not even read, say the tasks that apply it.
+    """
+    client = task.client()
+    try:
+        if may_everything(client):
+            return
+        missing = missing_permissions(client, plan_directory(task, task.options, reads_only=True))
+    except (KubeError, ManifestErrors, MissingLibrary, TaskFailed):
+        return
+    if not missing:
+        return
+    text = f"The account may not make all changes of {', '.join(task.options.src)}. {how_to_get(missing)}"
+    if not task.check_mode:
+        raise TaskFailed.before_any_write([text])
+    task.warn(text)
 
 
 def _saved_options(task: Task[PlanOptions]) -> dict[str, Any]:
