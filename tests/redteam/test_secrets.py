@@ -7,7 +7,7 @@ import base64
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,10 +17,20 @@ from urllib.parse import quote
 
 import pytest
 import yaml
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.status import status_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.events.explanations import failure_details
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.job_history import MODULE as HISTORY
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.job_history_info import (
+    MODULE as HISTORY_INFO,
+)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
 from integration.ansible import Ansible, Run
 from integration.api import Api, eventually
 from integration.manifests import compute, training
 from integration.recorder import Recorder
+from integration.tasks import perform
+from kubesim import Cluster
 
 TOKEN = 'K"9/x+y&z%1_t0k3n-5d77e1'
 PASSWORD = "p4ss/w+rd-1b88c2"
@@ -423,6 +433,59 @@ def test_values_of_secrets_that_others_hand_to_a_job(
     assert log.result["results"][0]["lines"] == ["got ******** 1"], "what is too short stays"
     assert_hidden(json.dumps(log.result) + log.screen, value)
     assert sum("/secrets/" in one.path for one in recorder.requests) == 1
+
+
+def live_jobs(cluster: Cluster) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = cluster.call(lambda: cluster.registry.list("Job", "default"))
+    return found
+
+
+_VARIABLE = {"name": "T", "valueFrom": {"secretKeyRef": {"name": "gpuctl-tokens", "key": "t"}}}
+# What an admission webhook for pods writes into them: neither the manifest nor the workload has it.
+ADDED_TO_PODS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "a variable": lambda spec: spec["containers"][0].setdefault("env", []).append(_VARIABLE),
+    "a volume": lambda spec: spec.setdefault("volumes", []).append(
+        {"name": "tokens", "secret": {"secretName": "gpuctl-tokens"}}
+    ),
+    "nothing": lambda spec: None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("added", ADDED_TO_PODS)
+def test_values_of_secrets_that_a_webhook_adds_to_pods_alone(added: str) -> None:
+    """The end of the log in the failure of a job, in its history and in its event has them masked, at one request."""
+    value, is_added = "hub-90c2aa41f7", added != "nothing"
+
+    def admit(request: Any) -> None:
+        if request.resource.kind == "Pod" and request.operation == "CREATE":
+            ADDED_TO_PODS[added](request.obj["spec"])
+        elif request.resource.kind == "Job" and request.operation == "CREATE":
+            request.obj["spec"]["backoffLimit"] = 0  # The history has the logs of those that have failed for good.
+
+    warnings: list[str] = []
+    with Cluster(nodes=1).running() as cluster:
+        cluster.registry.webhooks.append(admit)
+        encoded = base64.b64encode(value.encode()).decode()
+        metadata = {"name": "gpuctl-tokens", "namespace": "default"}
+        cluster.load([{"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"t": encoded}}])
+        prints = {"command": ["sh", "-c", f"echo got {value} 1; false"]}
+        options = {"definition": training("prints", environment=prints), "wait_for": "complete", "wait_timeout": 8}
+        cluster.requests.reset()
+        failed = perform(JOB, cluster, wait=True, **options)
+        read = [one for one in cluster.requests if one.resource == "secrets"]
+        (job,) = eventually(lambda: [each for each in live_jobs(cluster) if status_of(each) == "Failed"], 30)
+        perform(HISTORY, cluster)
+        history = perform(HISTORY_INFO, cluster)
+        given = {"host": cluster.url, "api_key": cluster.token, "validate_certs": False}
+        defaults = {name: option.get("default") for name, option in JOB.arguments()["argument_spec"].items()}
+        task = Task(None, {**defaults, **given}, False, warnings.append, list, environ={})
+        _reason, event = failure_details(task, job, 20)
+    assert failed["failed"]
+    shown = "got ******** 1" if is_added else f"got {value} 1"
+    assert shown in failed["msg"]
+    assert [run["log"] for run in history["results"]] == [[shown]]
+    assert event["last_lines"] == [shown]
+    assert len(read) == int(is_added)
 
 
 @pytest.mark.usefixtures("printing_containers")

@@ -44,11 +44,18 @@ def referenced_secret_values(client: Client, namespace: str, pod_specs: Iterable
     return set(islice(chain.from_iterable(values), _MOST_LINES))
 
 
-def log_secrets(client: Client, workload: Mapping[str, Any]) -> set[str]:
-    """What to mask in the logs of a workload: the secrets in it, and those that it refers to. Raises KubeError."""
-    spec = (workload.get("spec") or {}).get("template", {}).get("spec")
-    referenced = referenced_secret_values(client, workload["metadata"]["namespace"], [spec]) if spec else set()
-    return live_secret_values(workload) | referenced
+def log_secrets(
+    client: Client, namespace: str, workload: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]
+) -> set[str]:
+    """What to mask in the logs of pods: the secrets in them and their workload, and those that these refer to.
+
+    An admission webhook for pods changes them alone. Raises KubeError.
+    """
+    template = (workload.get("spec") or {}).get("template") or {}
+    found = [{"metadata": {}, "spec": {"template": pod}} for pod in pods]
+    specs = [spec for each in (template, *(one["spec"]["template"] for one in found)) if (spec := each.get("spec"))]
+    written = {text for each in (workload, *found) for text in live_secret_values(each)}
+    return written | referenced_secret_values(client, namespace, specs)
 
 
 def _references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:

@@ -93,7 +93,7 @@ def _read_log_ends(task: Task[Any], job_statuses: Mapping[JobId, JobStatus]) -> 
     for job, status, (pod, container) in ended[:_LOG_REQUESTS]:
         # The kubelet keeps the log of one run before the current one (PodLogOptions, previous).
         is_running = is_container_running(status.pods, pod, container)
-        lines = end_of_log(task, status.workload or {}, job[0], pod, container, previous=is_running)
+        lines = end_of_log(task, status.workload or {}, status.pods, job[0], pod, container, previous=is_running)
         if lines:
             found[job] = lines
         if len(found) == _LOGS:
@@ -108,12 +108,21 @@ def is_container_running(pods: Sequence[Mapping[str, Any]], pod: str, container:
 
 
 def end_of_log(
-    task: Task[Any], workload: Mapping[str, Any], namespace: str, pod: str, container: str, *, previous: bool
+    task: Task[Any],
+    workload: Mapping[str, Any],
+    pods: Sequence[Mapping[str, Any]],
+    namespace: str,
+    pod: str,
+    container: str,
+    *,
+    previous: bool,
 ) -> list[str]:
     """The last lines of a container of a workload, with its secrets masked; none where they cannot be read."""
     client, query = task.client(), log_query(container, tail=_LOG_LINES, since=None, previous=previous)
     try:
-        view = View(max_line=_LOG_BYTES, secrets=task.masked | log_secrets(client, workload))
+        logged = [each for each in pods if each["metadata"]["name"] == pod]
+        secrets = log_secrets(client, namespace, workload, logged)
+        view = View(max_line=_LOG_BYTES, secrets=task.masked | secrets)
 
         def last(pieces: Iterator[bytes]) -> Excerpt:
             return last_lines(split_log(pieces, view), _LOG_LINES, _LOG_BYTES)

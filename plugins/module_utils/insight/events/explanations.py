@@ -44,7 +44,7 @@ def failure_details(task: Task[Any], workload: Object, log_lines: int) -> tuple[
     if log_lines:
         namespace = workload["metadata"]["namespace"]
         is_running = is_container_running(pods, pod, container)
-        lines = end_of_log(task, workload, namespace, pod, container, previous=is_running)
+        lines = end_of_log(task, workload, pods, namespace, pod, container, previous=is_running)
         details["last_lines"] = shown_lines(lines[-log_lines:])
     return reason, details
 

@@ -175,7 +175,7 @@ def _missing_logs(
             continue
         pod = _failed_pod(known.pods_of(workload))
         name = pod["metadata"]["name"] if pod else ""
-        lines = end_of_log(task, workload, namespace, name, MAIN_CONTAINER, previous=False) if pod else []
+        lines = end_of_log(task, workload, [pod], namespace, name, MAIN_CONTAINER, previous=False) if pod else []
         if lines:
             found.append(log_keys(uid, lines))
     return found
