@@ -74,7 +74,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             )
             # A command line is no next step for the user of AWX.
             if options["next_commands"] and not self._task.check_mode and not is_awx_job(task_vars or {}):
-                lines += ["", *next_commands(rows)]
+                lines += ["", *next_commands(rows, given.get("default_namespace"), terminal_width())]
         elif failed:
             is_shown = shows_messages() or "\n" not in message
             lines = [] if is_shown else error_screen(message, terminal_width(), everything=everything)

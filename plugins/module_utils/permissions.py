@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from .labels import SYSTEM_NAMESPACE, owner_of_reserved
 
@@ -153,6 +154,7 @@ class MissingPermission:
     verb: str
     resource: str  # as in PERMISSIONS
     namespace: str | None
+    least: str = READ  # the level that the rest of the task needs
 
     def __str__(self) -> str:
         return f"{self.verb} {self.resource} {self.place}"
@@ -173,8 +175,10 @@ class MissingPermission:
 
     @property
     def level(self) -> str | None:
-        """The lowest that has it."""
-        return next((level for level, _role in self._grants()), None)
+        """The lowest that has it, and all else that the task needs."""
+        having = [level for level, _role in self._grants()]
+        enough = (level for level in having if LEVELS.index(level) >= LEVELS.index(self.least))
+        return next(chain(enough, having), None)
 
     def is_of(self, level: str) -> bool:
         """Whether the level has it."""
@@ -235,13 +239,13 @@ _REFUSAL = re.compile(
 )
 
 
-def missing_permission(message: str) -> MissingPermission | None:
+def missing_permission(message: str, least: str = READ) -> MissingPermission | None:
     """What a message of the API server says is missing; None for one that is about something else."""
     found = _REFUSAL.search(message)
     if found is None:
         return None
     resource = f"{found['plural']}.{found['group']}" if found["group"] else found["plural"]
-    return MissingPermission(found["user"], found["verb"], resource, found["namespace"])
+    return MissingPermission(found["user"], found["verb"], resource, found["namespace"], least)
 
 
 def _roles_at(level: str, namespace: str | None) -> Iterator[str]:

@@ -76,6 +76,7 @@ class Task(Generic[OptionsT]):
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     names: Callable[[], Names] = dict
     advisers: Callable[[], Sequence[Callable[[Any], Any]]] = tuple
+    level: str = "read"
     _client: Client | None = None
 
     def __post_init__(self) -> None:
@@ -98,6 +99,7 @@ class Task(Generic[OptionsT]):
         """The connection to the cluster, opened by the first call. Raises ConnectionProblem."""
         if self._client is None:
             self._client = cached_client(self.params, self.environ, self.mask)
+            self._client.transport.level = self.level
             if self._client.warning:
                 self.warn(self._client.warning)
         return self._client
@@ -148,6 +150,7 @@ class ModuleSpec(Generic[OptionsT]):
     constraints: Mapping[str, Any] = field(default_factory=dict)
     advisers: Callable[[], Sequence[Callable[[Any], Any]]] = tuple
     report: str | None = None
+    level: str = "read"  # of gpuctl_rbac, for all of a task, whatever is refused first
 
     def arguments(self) -> dict[str, Any]:
         """For AnsibleModule and ArgumentSpecValidator: all options, with those of the connection."""
@@ -181,7 +184,7 @@ def _run_module(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
         with _infrequent_gc():
             try:
                 use_profiles_of(task.environ)
-                task.advisers = spec.advisers
+                task.advisers, task.level = spec.advisers, spec.level
                 return spec.run(task)
             finally:
                 task.warn_of_malformed_objects()

@@ -549,6 +549,12 @@ results:
     duration:
       description: Duration of the writes for this job in seconds.
       type: float
+default_namespace:
+  description: Namespace of tasks that name none, such as that of the kubeconfig's context.
+  returned: on success, and on failure after the first write
+  type: str
+  sample: default
+  version_added: 1.1.0
 msg:
   description: Summary of the changes.
   returned: success

@@ -172,6 +172,7 @@ results:
       description:
         - What scales the service. C(min_replicas) and C(max_replicas) are its limits, C(current_replicas) and C(desired_replicas) what it
           has counted and wants. Each of C(metrics) has its C(metric), C(type), C(target) and, once it was measured, C(current).
+        - C(autoscaling_metric) is the name in manifests, such as C(gpu_utilization) for what exporters call C(DCGM_FI_DEV_GPU_UTIL).
         - C(limited) says if it would have more replicas without its maximum. C(problem) is why it cannot scale, and what to do about it.
       type: dict
       returned: for services with C(autoscaling)
@@ -181,7 +182,7 @@ results:
         max_replicas: 8
         current_replicas: 3
         desired_replicas: 4
-        metrics: [{metric: DCGM_FI_DEV_GPU_UTIL, type: Pods, target: "80", current: "91"}]
+        metrics: [{metric: DCGM_FI_DEV_GPU_UTIL, type: Pods, target: "80", current: "91", autoscaling_metric: gpu_utilization}]
         last_scaled_at: "2026-11-22T12:00:00Z"
         limited: null
         problem: null

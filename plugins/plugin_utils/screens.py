@@ -532,8 +532,12 @@ def changes_screen(
     waiting = [row for row in fine if not predicts or not row.get("fit")]
     # Why a job runs is shown on request.
     predicted = [_explained(fit) for fit in fits if everything or fit["verdict"] != "now"]
+    if summary and (sweeps := [own for own in groups if len(own) > 1]):
+        names = enumerated([own[0]["sweep"] for own in sweeps], "and")
+        named = f"Sweep {names} is" if len(sweeps) == 1 else f"Sweeps {names} are"
+        summary = f"{summary}. {named} {sum(map(len, sweeps))} of them."
     if summary and fits:
-        summary = f"{summary}. Would run: {fit_counts(fits)}."
+        summary = f"{summary.rstrip('.')}. Would run: {fit_counts(fits)}."
     blocks = [
         [*table, *_counted_rest(folded[len(shown) :], "action", width)],
         reasons_block(errors, width, most),
@@ -652,16 +656,26 @@ def _error(line: str, width: int) -> list[str]:
 _QUOTED = re.compile(r" *\d* \| ")
 
 
-def next_commands(rows: Sequence[Row]) -> list[str]:
-    """What a user does after a submission: a complete command in each line."""
+def next_commands(rows: Sequence[Row], default_namespace: str | None, width: int) -> list[str]:
+    """What a user does after a submission: complete commands, each of which a shell takes as it is.
+
+    ``default_namespace`` is the one that they act in by themselves.
+    """
     jobs = [row for row in rows if row.get("action") != "delete" and not row.get("error")]
     if not jobs:
         return []
-    namespaces = {row["namespace"] for row in jobs}
-    place = f" -e gpuctl_namespace={next(iter(namespaces))}" if len(namespaces) == 1 else ""
     first = jobs[0]
-    where = f"-e gpuctl_name={first['name']} -e gpuctl_namespace={first['namespace']}"
+    place = "" if first["namespace"] == default_namespace else f" -e gpuctl_namespace={first['namespace']}"
+    everywhere = "" if len({row["namespace"] for row in jobs}) == 1 else " -e gpuctl_all_namespaces=true"
     return [
-        f"status: ansible-playbook runwhere.gpuctl.status{place}",
-        f"logs:   ansible-playbook runwhere.gpuctl.logs {where}",
+        *_command("status: ", f"ansible-playbook runwhere.gpuctl.status{everywhere or place}", width),
+        *_command("logs:   ", f"ansible-playbook runwhere.gpuctl.logs -e gpuctl_name={first['name']}{place}", width),
     ]
+
+
+def _command(title: str, command: str, width: int) -> list[str]:
+    """The command behind its title, with a backslash where it goes on in the next line."""
+    if len(title + command) <= width:
+        return [title + command]
+    first, *others = wrapped(command, width - len(title + " \\"))
+    return " \\\n".join([title + first, *(" " * len(title) + line for line in others)]).splitlines()

@@ -103,6 +103,16 @@ def test_a_missing_namespace(ansible: Ansible, recorder: Recorder):
     assert {request.status for request in recorder.requests if str(request) in recorder.writes} <= {404}
 
 
+def test_a_missing_namespace_is_said_before_what_else_a_job_lacks(ansible: Ansible):
+    """In check mode an earlier task may make the namespace, so the rest is said there."""
+    too_large = training(resources={"gpu": 500})
+    warning = "pods cannot be scheduled"
+    assert warning in " ".join(ansible.job(definition=too_large, namespace="gpuctl-nowhere", check=True).screen.split())
+    result = ansible.job(definition=too_large, namespace="gpuctl-nowhere")
+    assert "namespace gpuctl-nowhere not found" in result.message
+    assert warning not in " ".join(result.screen.split())
+
+
 def test_a_misspelled_namespace(ansible: Ansible, namespace: str):
     result = ansible.job(definition=training(), namespace=f"{namespace}a")
     create = f"reate it with gpuctl_workspace (namespace={namespace}a)"
@@ -124,6 +134,8 @@ def test_a_missing_write_permission_is_named(ansible: Ansible, namespace: str, r
     result = ansible.job(definition=compute(), namespace=namespace, impersonate_user="gpuctl-test-nobody")
     assert result.failed
     assert "forbidden" in result.message
+    # The first request that is refused is one that reads; the task needs more than that.
+    assert "The level submit of gpuctl_rbac has it." in " ".join(result.message.split())
     assert recorder.writes == []
 
 

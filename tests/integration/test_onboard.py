@@ -113,6 +113,21 @@ def test_check_run_and_again(ansible: Ansible, api: Api, recorder: Recorder, col
     assert colleague.file.read_bytes() == content, "a token that is valid for long enough is kept"
 
 
+def test_a_workspace_says_what_it_has_made(ansible: Ansible, api: Api, namespace: str):
+    """The claim and the Secret that manifests name; "create" is only said of a namespace that was not there."""
+
+    def rows(**given: Any) -> list[list[str]]:
+        done = run(ansible, "workspace", namespace=namespace, storage="1Gi", **given)
+        assert done.status == 0, done.output
+        return [line.split() for line in done.output.splitlines() if namespace in line and "=" not in line]
+
+    summary = ["workspace", f"{namespace}:"]
+    claim, token = ["data", namespace, "PersistentVolumeClaim"], ["gpuctl-tokens", namespace, "Secret"]
+    assert rows() == [[*claim, "create"], [*summary, "update"]]
+    assert rows() == [[*claim, "unchanged"], [*summary, "unchanged"]]
+    assert rows(tokens={"hf": "abc"}) == [[*token, "create"], [*claim, "unchanged"], [*summary, "update"]]
+
+
 def test_an_account_cannot_fill_the_cluster_with_objects(ansible: Ansible, api: Api, namespace: str):
     """Limits of one's own stay when a second colleague joins, the API server enforces them, and {} removes them."""
 

@@ -62,7 +62,7 @@ def run(task: Task[KubeconfigOptions]) -> dict[str, Any]:
     return _write_file(task, file, former)
 
 
-MODULE = ModuleSpec(KubeconfigOptions, run)
+MODULE = ModuleSpec(KubeconfigOptions, run, level="administer")
 
 
 def _validate_options(options: KubeconfigOptions) -> None:

@@ -106,7 +106,7 @@ def run(task: Task[WorkspaceOptions]) -> dict[str, Any]:
 
 
 # Deleting a workspace deletes its data, so the namespace must be given and has no default.
-MODULE = ModuleSpec(WorkspaceOptions, run, {"required_if": [("state", "absent", ("namespace",))]})
+MODULE = ModuleSpec(WorkspaceOptions, run, {"required_if": [("state", "absent", ("namespace",))]}, level="administer")
 
 
 def _desired_objects(task: Task[WorkspaceOptions]) -> list[Builder]:
@@ -290,13 +290,17 @@ def _note_terminating(task: Task[WorkspaceOptions], applied: ApplyResult, result
 
 def _workspace_result(task: Task[WorkspaceOptions], plan: Plan) -> dict[str, Any]:
     options = task.options
+    # What is created in a namespace that was there is a change of the workspace.
+    changed = plan.action in (Action.CREATE, Action.UPDATE)
+    new = Action.CREATE if _creates_namespace(plan) else Action.UPDATE
+    action = str(new if changed else plan.action)
     result = {
         "name": plan.namespace,
         "namespace": plan.namespace,
         "claim": options.claim["name"] if options.claim and options.state == "present" else None,
         "pull_secret": PULL_SECRET if options.registry and options.state == "present" else None,
         "token_secret": TOKEN_SECRET if options.tokens and options.state == "present" else None,
-        "action": str(plan.action),
+        "action": action,
         "reason": None,
         "resources": [resource_result(step) for step in (*plan.prerequisites, *plan.steps)],
     }
@@ -304,5 +308,5 @@ def _workspace_result(task: Task[WorkspaceOptions], plan: Plan) -> dict[str, Any
         "changed": plan.changed,
         "results": [result],
         "diff": task.diff(lambda: diffs_of(plan)),
-        "msg": f"workspace {plan.namespace}: {plan.action}",
+        "msg": f"workspace {plan.namespace}: {action}",
     }

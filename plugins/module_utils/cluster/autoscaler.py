@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
 # pkg/controller/podautoscaler: the workload has no replicas, as a paused one.
@@ -25,8 +25,8 @@ class AskedMetric(NamedTuple):
     selector: Mapping[str, str]  # labels of the metric
 
 
-def autoscaler_row(autoscaler: Mapping[str, Any]) -> dict[str, Any]:
-    """What results say of a HorizontalPodAutoscaler."""
+def autoscaler_row(autoscaler: Mapping[str, Any], utilization: Container[str] = ()) -> dict[str, Any]:
+    """What results say of a HorizontalPodAutoscaler. ``utilization`` are the metrics that are gpu_utilization."""
     spec, status = autoscaler["spec"], autoscaler.get("status") or {}
     current = {key: value for key, value in map(_measured_value, status.get("currentMetrics") or ()) if key}
     return {
@@ -35,7 +35,13 @@ def autoscaler_row(autoscaler: Mapping[str, Any]) -> dict[str, Any]:
         "current_replicas": status.get("currentReplicas"),
         "desired_replicas": status.get("desiredReplicas"),
         "metrics": [
-            {"metric": one.name, "type": one.type, "target": one.target, "current": current.get((one.type, one.name))}
+            {
+                "metric": one.name,
+                "type": one.type,
+                "target": one.target,
+                "current": current.get((one.type, one.name)),
+                "autoscaling_metric": "gpu_utilization" if one.name in utilization else one.name,
+            }
             for one in asked_metrics(autoscaler)
         ],
         "last_scaled_at": status.get("lastScaleTime"),

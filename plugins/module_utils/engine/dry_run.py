@@ -62,7 +62,7 @@ def validate_by_dry_run(
     if (len(plans) > 1 or prerequisites) and not check_mode and not keep_going:
         taken = {(plan.namespace, plan.name) for plan, _text in blockers}
         untaken = (plan for plan in plans if (plan.namespace, plan.name) not in taken)
-        blockers += _closed_namespaces(untaken, client, namespace_meant)
+        blockers += closed_namespaces(untaken, client, namespace_meant)
     settled = run_concurrently(lambda plan: _settle(plan, client, on_immutable, check_mode), plans, client.concurrency)
     for plan, blocker, warning in settled:
         if blocker:
@@ -139,7 +139,7 @@ def _unmanaged_objects(plans: list[Plan], client: Client) -> list[Blocker]:
     return _names_in_use(client, names, f"Give the job another name, or delete the object with: {delete}")
 
 
-def _closed_namespaces(plans: Iterable[Plan], client: Client, namespace_meant: Suggest) -> list[Blocker]:
+def closed_namespaces(plans: Iterable[Plan], client: Client, namespace_meant: Suggest) -> list[Blocker]:
     """The plans in namespaces where nothing can be created (missing, terminating, forbidden): one dry run in each."""
     first: dict[str, Plan] = {}
     for plan in plans:

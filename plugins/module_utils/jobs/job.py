@@ -22,6 +22,8 @@ from ..engine.dry_run import PlansRejected, block_plans
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan, describe
 from ..engine.results import full_reason, result_of
 from ..kube.errors import ConcurrentChange, KubeError
+from ..labels import DEFAULT_NAMESPACE
+from ..namespaces import NAMESPACE
 from ..task import ModuleSpec, Task, TaskFailed
 from ..wait.goals import COMPLETE, DELETED, PAUSED, READY, SCHEDULED, Goal, WaitResult, WaitTarget, after_restart
 from ..wait.polling import backoff
@@ -121,11 +123,11 @@ def run(task: Task[JobOptions], state: State | None = None, jobs: list[SelectedJ
     problems += _failed_before(applied) if options.wait else []
     report = _task_result(task, results, waited, advisers.fits(applied))
     if problems:
-        raise TaskFailed("\n".join(problems), **{name: report[name] for name in ("changed", "results", "diff")})
+        raise TaskFailed("\n".join(problems), **{name: value for name, value in report.items() if name != "msg"})
     return report
 
 
-MODULE = ModuleSpec(JobOptions, run, JOB_CONSTRAINTS)
+MODULE = ModuleSpec(JobOptions, run, JOB_CONSTRAINTS, level="submit")
 
 
 # -- plan
@@ -356,6 +358,7 @@ def _task_result(
         "changed": any(result.plan.changed for result in applied),
         "results": results,
         "diff": task.diff(lambda: (diff for result in applied for diff in diffs_of(result.plan))),
+        "default_namespace": task.environ.get(NAMESPACE, "").strip() or task.client().namespace or DEFAULT_NAMESPACE,
         "msg": message,
     }
 

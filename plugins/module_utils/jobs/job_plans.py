@@ -26,7 +26,7 @@ from ..cluster.read_jobs import (
 from ..cluster.read_nodes import read_lost_nodes
 from ..cluster.related import is_unfinished
 from ..cluster.status import is_admitted_by_kueue, is_terminating
-from ..engine.dry_run import Blocker, block_plans, unmanaged_workloads, validate_by_dry_run
+from ..engine.dry_run import Blocker, block_plans, closed_namespaces, unmanaged_workloads, validate_by_dry_run
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan, Step, Suggest, describe
 from ..engine.planning import active_objects, plan_deletion, plan_job, starts_pods, step_for, upgraded
 from ..kube.client import Client
@@ -36,7 +36,6 @@ from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD, POD_GROUP
 from ..kube.times import now_as_text
 from ..labels import DEFAULT_POOL, FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER, SOURCE
-from ..manifest.problems import abridged
 from ..namespaces import allowed_namespaces
 from ..task import Task
 from .job_policies import level_problems, policy_blockers
@@ -179,7 +178,7 @@ def _warn_of_mistakes(
     if not changed:
         return []
     from .device_classes import find_classes  # Here: of most tasks, no job changes.
-    from .prechecks import grouped, precheck
+    from .prechecks import advice, grouped, precheck
 
     found = precheck(changed, task.client(), new_nodes=options.wait_for_nodes, check_mode=task.check_mode)
     classes = find_classes(task.client(), (job for job, _plan in changed if job.id in found), declared)
@@ -189,7 +188,7 @@ def _warn_of_mistakes(
         # No node lists the resource, but the scheduler claims devices for it.
         again = precheck(served, task.client(), new_nodes=True, check_mode=task.check_mode)
         found = {id_: reasons for id_, reasons in found.items() if id_ not in classes.extended} | again
-    warnings = _advice(job for job, _plan in changed)
+    warnings = advice(job for job, _plan in changed)
     told = task.check_mode and options.predict and not options.wait_for_nodes  # by the prediction
     doubtful: dict[JobId, list[PendingReason]] = {}
     blockers: list[Blocker] = []
@@ -204,6 +203,10 @@ def _warn_of_mistakes(
         blocking = refused.keys() | wrong.keys()
         warnings += [text for text in job.mistakes if text not in blocking]
         doubtful[job.id] = [each for each in reasons if each not in blocking and not (told and each.predicted)]
+    # What may keep a job from running does not matter where it cannot be created. Those of several jobs were looked at.
+    alone = any(doubtful.values()) and len(plans) == 1 and not task.check_mode
+    if alone and (closed := closed_namespaces(plans, task.client(), suggest_namespace(task))):
+        return closed
     for text in (*warnings, *grouped(doubtful)):
         task.warn(text)
     if impossible:
@@ -233,15 +236,6 @@ def _names_nothing(reason: PendingReason, job: SelectedJob, declared: Declared) 
     pool = job.model.resources.pool if job.model else DEFAULT_POOL
     is_declared = pool in declared.pools or not declared.known
     return bool(reason.unknown) and not (reason.unknown == UNKNOWN_POOL and is_declared)
-
-
-def _advice(jobs: Iterable[SelectedJob]) -> list[str]:
-    """What the builders say of the manifests; the same of several is one sentence with their places."""
-    places: dict[str, list[str]] = defaultdict(list)
-    for job in jobs:
-        for text in job.warnings:
-            places[text].append(job.origin)
-    return [f"{abridged(origins, 2)}: {text}" for text, origins in places.items()]
 
 
 def _read_jobs(task: Task[JobOptions], jobs: list[SelectedJob]) -> tuple[ByJob, Declared]:

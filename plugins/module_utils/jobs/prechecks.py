@@ -26,6 +26,7 @@ from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError
 from ..kube.resources import NODE, RESOURCE_QUOTA, Resource
 from ..labels import DEFAULT_POOL, JOB_TYPE, POOL
+from ..manifest.problems import abridged
 from .select import SelectedJob
 
 R = TypeVar("R")
@@ -63,6 +64,15 @@ def grouped(problems: Mapping[JobId, Sequence[PendingReason]]) -> list[str]:
         f"{several_jobs(namespace, names) if len(names) > 1 else f'job {names[0]} in namespace {namespace}'}: {text}"
         for (namespace, text), names in jobs.items()
     ]
+
+
+def advice(jobs: Iterable[SelectedJob]) -> list[str]:
+    """What the builders say of the manifests; the same of several is one sentence with their places."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for job in jobs:
+        for text in job.warnings:
+            places[text].append(job.origin)
+    return [f"{abridged(origins, 2)}: {text}" for text, origins in places.items()]
 
 
 @dataclass(frozen=True)

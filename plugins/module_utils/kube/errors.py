@@ -74,9 +74,9 @@ class StatusCause:
 
 
 class ApiError(KubeError):
-    """The server rejected a request: its Status object, and the request."""
+    """The server rejected a request: its Status object, and the request. ``level`` is what the whole task needs."""
 
-    def __init__(self, method: str, path: str, status: int, body: dict[str, Any]) -> None:
+    def __init__(self, method: str, path: str, status: int, body: dict[str, Any], level: str = "read") -> None:
         self.method = method
         self.path = path
         self.status = status
@@ -91,7 +91,7 @@ class ApiError(KubeError):
             if isinstance(cause, dict)
         )
         self.message = _short_message(_text(body.get("message")), self.causes)
-        hint = _missing_permission(self.message) if self.is_forbidden else ""
+        hint = _missing_permission(self.message, level) if self.is_forbidden else ""
         if self.is_not_served:
             hint = _missing_feature(path)
         super().__init__(f"{self.message} (HTTP {status} to {method} {path}){hint}")
@@ -138,10 +138,10 @@ class ApiError(KubeError):
         return self.status == 422 and all(_IMMUTABLE.search(message) for message in messages)
 
 
-def _missing_permission(message: str) -> str:
+def _missing_permission(message: str, level: str) -> str:
     from ..permissions import missing_permission  # Here: few requests are forbidden.
 
-    missing = missing_permission(message)
+    missing = missing_permission(message, level)
     return f". {missing.sentences}" if missing else ""
 
 

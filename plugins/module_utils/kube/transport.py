@@ -81,6 +81,7 @@ class Transport:
         self._group_versions: frozenset[str] | None = None  # read when an answer leaves it open what the server serves
         self._aborted = False
         self.has_written = False  # or tried to, since the task began
+        self.level = "read"  # of gpuctl_rbac, that the task needs
         self._secrets: set[str] = set()
         self._secret_forms: set[str] = set()
         self._report_secrets: Callable[[set[str]], object] = set
@@ -340,7 +341,8 @@ class Transport:
             # The server itself answers some in plain text (apiserver, filters/maxinflight.go).
             status = {"message": described(response, self.masked)}
         if status is not None:
-            error = ApiError(method, path, response.status, redact_messages(status, secrets | self._secret_forms))
+            status = redact_messages(status, secrets | self._secret_forms)
+            error = ApiError(method, path, response.status, status, self.level)
             if (asked := _retry_after(response)) is not None:
                 error.retry_after = min(asked, _LONGEST_HOLD)
                 if asked > _LONGEST_HOLD:

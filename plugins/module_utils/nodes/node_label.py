@@ -36,4 +36,4 @@ def run(task: Task[NodeLabelOptions]) -> dict[str, Any]:
         return apply_under_lease(lease, plan, apply, create_lease=False, warn=task.warn)
 
 
-MODULE = ModuleSpec(NodeLabelOptions, run, NODE_LABEL_CONSTRAINTS)
+MODULE = ModuleSpec(NodeLabelOptions, run, NODE_LABEL_CONSTRAINTS, level="administer")

@@ -83,7 +83,7 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
     return {**result, "changed": result["changed"] or queues.changed, "diff": diff}
 
 
-MODULE = ModuleSpec(PoolOptions, run, POOL_CONSTRAINTS)
+MODULE = ModuleSpec(PoolOptions, run, POOL_CONSTRAINTS, level="administer")
 
 
 def _provide_queues(task: Task[PoolOptions], plans: PoolPlans) -> QueueChanges:

@@ -127,7 +127,7 @@ def _provide_queues(
     result["diff"] += queues.diff
 
 
-MODULE = ModuleSpec(QuotaOptions, run, QUOTA_CONSTRAINTS)
+MODULE = ModuleSpec(QuotaOptions, run, QUOTA_CONSTRAINTS, level="administer")
 
 
 def select_quotas(options: QuotaOptions) -> tuple[list[Quota], list[str]]:

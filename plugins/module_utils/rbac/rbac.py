@@ -81,7 +81,7 @@ def run(task: Task[RbacOptions]) -> dict[str, Any]:
     return _apply_in_rounds(task, executor, plan)
 
 
-MODULE = ModuleSpec(RbacOptions, run, RBAC_CONSTRAINTS)
+MODULE = ModuleSpec(RbacOptions, run, RBAC_CONSTRAINTS, level="administer")
 
 
 def _validate_options(options: RbacOptions) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
+from ...accelerators.catalog import catalog
 from ...cluster.autoscaler import autoscaler_problem, autoscaler_row
 from ...cluster.declared import know_accelerators
 from ...cluster.endpoints import SecretKey, access_urls, has_node_port, notebook_token
@@ -140,11 +141,12 @@ def _read_rows(task: InfoTask) -> dict[str, Any]:
     reasons = {**problems, **reasons_of(task.client(), stuck, pods, events)}
     urls = _access_urls(task, workloads, tokens)
     use = _gpu_use(task) if any(rows.values()) else None
+    utilization = _utilization_metrics() if scalers else frozenset()
     results = []
     for job, workload in workloads.items():
         row = {**job_row(workload, now), "reason": reasons.get(job)}
         if job in scalers:
-            row["autoscaler"] = autoscaler_row(scalers[job])
+            row["autoscaler"] = autoscaler_row(scalers[job], utilization)
         if task.options.details:
             pod_names = {pod["job_id"] for pod in rows[job]}
             found = event_rows(workload, pod_names, events, now)
@@ -167,6 +169,12 @@ def _read_rows(task: InfoTask) -> dict[str, Any]:
 
 
 MODULE = ModuleSpec(JobInfoOptions, run)
+
+
+def _utilization_metrics() -> frozenset[str]:
+    """What exporters call what manifests call gpu_utilization (jobs/objects/deployments.py)."""
+    exporters = (exporter for profile in catalog().profiles.values() for exporter in profile.exporters)
+    return frozenset(series.name for exporter in exporters for series in exporter.series("utilization"))
 
 
 def _list_workloads(task: InfoTask) -> Objects:

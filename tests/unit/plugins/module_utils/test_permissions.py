@@ -60,6 +60,23 @@ def test_the_lowest_level_that_has_it(attempt: tuple[str, ...], level: str, opti
     assert f'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "{arguments}"' in text
 
 
+@pytest.mark.parametrize(
+    ("attempt", "least", "level"),
+    [
+        (("list", "jobs", "batch", TEAM), "read", "read"),
+        (("list", "jobs", "batch", TEAM), "submit", "submit"),
+        (("list", "nodes", "", CLUSTER), "administer", "administer"),
+        # What a higher level lacks there.
+        (("list", "persistentvolumes", "", CLUSTER), "submit", "administer"),
+        (("patch", "nodes", "", CLUSTER), "submit", "administer"),
+    ],
+)
+def test_the_level_that_the_whole_task_needs(attempt: tuple[str, ...], least: str, level: str) -> None:
+    missing = missing_permission(refusal(*attempt), least)
+    assert missing
+    assert missing.level == level
+
+
 def test_a_hint_takes_nothing_from_an_account() -> None:
     """The message does not say what else an account may do, and gpuctl_rbac revokes it without ``append``."""
     text = sentences("list", "pods", "", TEAM)

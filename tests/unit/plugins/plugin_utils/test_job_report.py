@@ -164,17 +164,22 @@ def test_idle_jobs_that_are_not_listed_are_not_called_left_alone() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({}, "1 to 4 replicas, has 2, wants 4. DCGM_FI_DEV_GPU_UTIL: 95, target 60."),
+        ({}, "1 to 4 replicas, has 2, wants 4. gpu_utilization (DCGM_FI_DEV_GPU_UTIL): 95, target 60."),
         (
             {"limited": "the load is for more than 4 replicas. Raise autoscaling.max_replicas to allow more."},
-            "1 to 4 replicas, has 2, wants 4. DCGM_FI_DEV_GPU_UTIL: 95, target 60. "
+            "1 to 4 replicas, has 2, wants 4. gpu_utilization (DCGM_FI_DEV_GPU_UTIL): 95, target 60. "
             "The load is for more than 4 replicas. Raise autoscaling.max_replicas to allow more.",
+        ),
+        (
+            {"metrics": [{"metric": "cpu", "target": "70%", "current": None, "autoscaling_metric": "cpu"}]},
+            "1 to 4 replicas, has 2, wants 4. cpu: not measured, target 70%.",
         ),
         ({"current_replicas": None, "desired_replicas": None, "metrics": []}, "1 to 4 replicas."),
     ],
 )
 def test_what_scales_a_service(changes: dict[str, Any], text: str) -> None:
     metric = {"metric": "DCGM_FI_DEV_GPU_UTIL", "type": "Pods", "target": "60", "current": "95"}
+    metric["autoscaling_metric"] = "gpu_utilization"
     counts = {"min_replicas": 1, "max_replicas": 4, "current_replicas": 2, "desired_replicas": 4}
     scaler = {**counts, "metrics": [metric], "limited": None, "problem": None, **changes}
     lines = screen(CURVES, width=240, jobs=({**JOB, "autoscaler": scaler},))

@@ -429,6 +429,21 @@ def test_a_sweep_of_several_states_says_how_many_are_in_each() -> None:
     assert lines[1].split("  ")[-2:] == ["2 create, 1 unchanged", "2 Pending, 1 Running"]
 
 
+@pytest.mark.parametrize(
+    ("sweeps", "text"),
+    [
+        (["lr", "lr", None], "3 jobs: 3 create. Sweep lr is 2 of them."),
+        (["lr", "lr", "wd", "wd"], "4 jobs: 4 create. Sweeps lr and wd are 4 of them."),
+        ([None, None], "2 jobs: 2 create"),
+    ],
+)
+def test_the_number_of_jobs_is_explained_where_rows_are_fewer(sweeps: list[str | None], text: str) -> None:
+    rows = [change(number, sweep=sweep) for number, sweep in enumerate(sweeps)]
+    total = len(rows)
+    lines = changes_screen(rows, f"{total} jobs: {total} create", 80, everything=False, paint=plain)
+    assert lines[-1] == text
+
+
 def test_the_jobs_of_a_sweep_that_are_deleted_are_named() -> None:
     rows = [change(number, sweep="lr", action="delete", status=None) for number in (1, 2)]
     lines = changes_screen(rows, None, 80, everything=False, paint=plain)
@@ -495,11 +510,31 @@ def test_logs_are_text() -> None:
 
 
 def test_next_commands_are_complete() -> None:
-    assert next_commands([change(1)]) == [
+    assert next_commands([change(1)], "default", 80) == [
         "status: ansible-playbook runwhere.gpuctl.status -e gpuctl_namespace=team-a",
-        "logs:   ansible-playbook runwhere.gpuctl.logs -e gpuctl_name=train-1 -e gpuctl_namespace=team-a",
+        "logs:   ansible-playbook runwhere.gpuctl.logs -e gpuctl_name=train-1 \\",
+        "        -e gpuctl_namespace=team-a",
     ]
-    assert next_commands([change(1, action="delete")]) == []
+    assert next_commands([change(1, action="delete")], "default", 80) == []
+
+
+def test_next_commands_do_not_repeat_the_namespace_in_which_they_act() -> None:
+    assert next_commands([change(1)], "team-a", 80) == [
+        "status: ansible-playbook runwhere.gpuctl.status",
+        "logs:   ansible-playbook runwhere.gpuctl.logs -e gpuctl_name=train-1",
+    ]
+    elsewhere = next_commands([change(1), change(2, namespace="team-b")], "team-a", 80)
+    assert elsewhere[0] == "status: ansible-playbook runwhere.gpuctl.status -e gpuctl_all_namespaces=true"
+
+
+def test_next_commands_fit_a_narrow_terminal() -> None:
+    lines = next_commands([change(1, name="a-name-that-is-rather-long")], "default", 60)
+    assert max(map(len, lines)) <= 60
+    assert " ".join(line.removesuffix("\\").strip() for line in lines) == (
+        "status: ansible-playbook runwhere.gpuctl.status -e gpuctl_namespace=team-a "
+        "logs:   ansible-playbook runwhere.gpuctl.logs -e gpuctl_name=a-name-that-is-rather-long "
+        "-e gpuctl_namespace=team-a"
+    )
 
 
 @pytest.mark.parametrize(

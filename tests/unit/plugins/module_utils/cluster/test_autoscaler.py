@@ -62,16 +62,22 @@ def test_what_results_say_of_an_autoscaler() -> None:
         },
         "status": {"currentReplicas": 3, "desiredReplicas": 4, "currentMetrics": [{"type": "Pods", "pods": measured}]},
     }
-    assert autoscaler_row(autoscaler) == {
+    assert autoscaler_row(autoscaler, {"DCGM_FI_DEV_GPU_UTIL"}) == {
         "min_replicas": 1,
         "max_replicas": 8,
         "current_replicas": 3,
         "desired_replicas": 4,
         "metrics": [
-            {"metric": "DCGM_FI_DEV_GPU_UTIL", "type": "Pods", "target": "80", "current": "91"},
-            {"metric": "cpu", "type": "Resource", "target": "70%", "current": None},
-            {"metric": "queue", "type": "External", "target": "5", "current": None},
-            {"metric": "", "type": "New", "target": None, "current": None},
+            {
+                "metric": "DCGM_FI_DEV_GPU_UTIL",
+                "type": "Pods",
+                "target": "80",
+                "current": "91",
+                "autoscaling_metric": "gpu_utilization",
+            },
+            {"metric": "cpu", "type": "Resource", "target": "70%", "current": None, "autoscaling_metric": "cpu"},
+            {"metric": "queue", "type": "External", "target": "5", "current": None, "autoscaling_metric": "queue"},
+            {"metric": "", "type": "New", "target": None, "current": None, "autoscaling_metric": ""},
         ],
         "last_scaled_at": None,
         "limited": None,
