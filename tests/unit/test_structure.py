@@ -21,7 +21,7 @@ BUDGETS = {
     "gpuctl_job": 13_820,
     "gpuctl_node_label": 6_980,
     "gpuctl_pool": 12_100,
-    "gpuctl_quota": 11_620,
+    "gpuctl_quota": 11_160,
     "gpuctl_rbac": 8_200,
     "gpuctl_status": 14_500,
 }

@@ -15,7 +15,6 @@ from ..kube.errors import KubeError
 from ..kube.resources import RESOURCE_QUOTA
 from ..namespaces import require_allowed
 from ..queues.provide_queues import provide_queues, queued_pools
-from ..rbac.new_namespaces import grant_in_new_namespaces
 from ..task import ModuleSpec, Task, TaskFailed
 from .live_quotas import LiveQuotas, contents_lost, read_live_quotas
 from .quota_apply import apply_quotas, created_namespaces, deleted_namespaces, validate_quotas
@@ -78,7 +77,10 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
     if result["changed"] and options.state == "present":
         for mistake in mistakes:
             task.warn(mistake)
-        result["diff"] += grant_in_new_namespaces(task, created_namespaces(each.plan for each in applied))
+        if created := created_namespaces(each.plan for each in applied):
+            from ..rbac.new_namespaces import grant_in_new_namespaces  # Here: few tasks create namespaces.
+
+            result["diff"] += grant_in_new_namespaces(task, created)
         result["diff"] += provide_priority_classes(task)
     return result
 
