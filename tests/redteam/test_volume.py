@@ -182,6 +182,19 @@ def test_values_of_any_type_in_a_history_stop_no_task(cluster: Cluster, reader: 
     assert_goes_on(read(cluster, reader), reader)
 
 
+def test_texts_of_any_length_in_a_job_hide_no_runs(cluster: Cluster) -> None:
+    """An image and the annotation of the submitter may be longer than what is read of a history."""
+    long = deployment(1, 10)
+    long["metadata"]["annotations"]["runwhere.ai/submitted-by"] = "x" * 100_000
+    long["spec"]["template"]["spec"]["containers"][0]["image"] = f"registry.example.com/{'a' * 60_000}"
+    cluster.load([long])
+    for reader in ("history", "recording", "history"):
+        result = read(cluster, reader)
+        assert_goes_on(result, reader)
+        assert "malformed" not in on_one_line(result)
+    assert {row["name"] for row in result["results"]} == {"train", "fat-1"}
+
+
 # -- what is large -----------------------------------------------------------------------------------------------------
 
 

@@ -157,6 +157,8 @@ def read_json(data: bytes | bytearray) -> dict[str, Any] | None:
     """The object that the data are in JSON; None for anything else, such as infinite numbers and endless nesting."""
     try:
         decoded = _DECODER.decode(data.decode())
+        if b"\\ud" in data or b"\\uD" in data:  # Half of a surrogate pair is replaced, as the API server does.
+            decoded = json.loads(json.dumps(decoded, ensure_ascii=False).encode(errors="replace"))
     except (ValueError, RecursionError):
         return None
     return decoded if isinstance(decoded, dict) else None

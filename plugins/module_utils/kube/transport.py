@@ -503,8 +503,7 @@ def _is_outage(problem: KubeError) -> bool:
     """There is no API server: no connection, no answer, or a load balancer says so (without a Status)."""
     if isinstance(problem, ApiError):
         return problem.status in (502, 503, 504) and not problem.reason
-    is_connection_problem = isinstance(problem, ConnectionProblem) and not isinstance(problem, InvalidResponse)
-    return is_connection_problem and problem.is_transient
+    return isinstance(problem, ConnectionProblem) and not isinstance(problem, InvalidResponse) and problem.is_transient
 
 
 def _retry_after(response: Answer) -> float | None:
@@ -527,10 +526,9 @@ def _cannot_reach(connection: Connection, problem: Exception) -> str:
 
     peer = connection.peer
     if _is_certificate_problem(problem):
-        why = cut(str(problem))
         return (
-            f"cannot verify the certificate of {connection.server}: {why}. Set {peer.authority} to the certificate of "
-            f"its authority, or, for a test cluster, {peer.validate} to false."
+            f"cannot verify the certificate of {connection.server}: {cut(str(problem))}. Set {peer.authority} to the "
+            f"certificate of its authority, or, for a test cluster, {peer.validate} to false."
         )
     via = f" through the proxy {connection.proxy}" if connection.proxy else ""
     if isinstance(problem, (TimeoutError, Urllib3Timeout)) and not isinstance(problem, NewConnectionError):

@@ -153,7 +153,7 @@ def job_keys(workload: Object, *, digest: str = "", manifest: Any = None) -> Key
     }
     if len(_compact_json(data)) > _LONGEST_MANIFEST:
         data |= {"manifest": None, "manifest_note": f"longer than {_LONGEST_MANIFEST // 1024} KiB, so it is not kept"}
-    return {f"{metadata['uid']}.job": _compact_json(data)}
+    return {f"{metadata['uid']}.job": _compact_json(_without_long_texts(data, _LONGEST_MANIFEST))}
 
 
 def good_keys(uid: str, known: Mapping[str, str], digest: str) -> Keys:
@@ -171,7 +171,15 @@ def live_keys(workload: Object, moment: datetime) -> Keys:
     """What a live workload says of its run, when its pods are read, for a run that an earlier version has submitted."""
     (text,) = job_keys(workload).values()
     data = {**json.loads(text), "seen": int(moment.timestamp())}
-    return {f"{workload['metadata']['uid']}.was": _compact_json(data)}
+    return {f"{workload['metadata']['uid']}.was": _compact_json(_without_long_texts(data, _LONGEST["was"]))}
+
+
+def _without_long_texts(data: dict[str, Any], longest: int) -> dict[str, Any]:
+    """What can be read again: an image and an annotation, which accounts write as they like, may have any length."""
+    texts = sorted((name for name, value in data.items() if isinstance(value, str)), key=lambda name: len(data[name]))
+    while texts and len(_compact_json(data)) > longest:
+        data = {**data, texts.pop(): None}
+    return data
 
 
 def end_keys(uid: str, end: RunResult, *, started_at: str | None = None, exit_code: int | None = None) -> Keys:
