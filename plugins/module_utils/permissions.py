@@ -27,6 +27,7 @@ _WORKLOADS = "jobs.batch deployments.apps statefulsets.apps"
 # Devices are claimed where a pool has a DeviceClass; who has them, and why there are none.
 _OFFERED_DEVICES = "deviceclasses.resource.k8s.io resourceslices.resource.k8s.io"
 _CLAIMS = "resourceclaims.resource.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
 
 # What pools with a queue are made of (queues/backends.py).
 _QUEUES = (
@@ -49,6 +50,9 @@ _READ_PERMISSIONS: Permissions = (
     ("list", "workloads.kueue.x-k8s.io podgroups.scheduling.volcano.sh"),  # What jobs in queues wait for.
     # gpuctl_fit_info
     ("list", "limitranges persistentvolumeclaims persistentvolumes poddisruptionbudgets.policy"),
+    # What others may refuse a job by (insight/fit/unjudged_admission.py)
+    ("list", f"validatingadmissionpolicies.{_ADMISSION} validatingadmissionpolicybindings.{_ADMISSION}"),
+    ("list", f"validatingwebhookconfigurations.{_ADMISSION} mutatingwebhookconfigurations.{_ADMISSION}"),
 )
 
 # gpuctl_job_log

@@ -344,8 +344,10 @@ def _partitions(job: Row) -> str:
 
 
 def _gpus(job: Row) -> str:
-    """``2x8`` of two pods. A job that is not known requests nothing."""
+    """``2x8`` of two pods, ``8 of 16`` of a quota. A job that is not known requests nothing."""
     wanted, gpu = job.get("pods_wanted") or 0, job.get("gpu")
+    if isinstance(gpu, Mapping):
+        return _use(gpu)
     if wanted > 1 and gpu:
         return f"{wanted}x{gpu}"
     return str(gpu or job.get("gpu_share") or _partitions(job) or "-")

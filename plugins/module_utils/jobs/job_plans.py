@@ -545,4 +545,4 @@ def _of_another_owner(plan: Plan, objects: Iterable[Mapping[str, Any]], ownershi
 
 
 def _of_another_kind(kind: str) -> str:
-    return f"the live job has kind {kind}. Correct the kind, or the name."
+    return f"the live job is of kind {kind}. Correct the kind, or the name."

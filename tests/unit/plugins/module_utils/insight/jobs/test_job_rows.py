@@ -128,6 +128,7 @@ def test_a_pod() -> None:
         "node": "n1",
         "ip": "10.1.2.3",
         "age": "5m",
+        "image": "reg/ml:v1",
     }
 
 
