@@ -202,6 +202,26 @@ def test_jobs_within_the_policy_run(place: Place):
         assert "3 GPUs in a job, more than team vision may use. Use at most 2." in refused.message
 
 
+def test_a_job_that_others_scale_beyond_the_policy_says_which_one(place: Place):
+    """The server lets a Scale pass, which has no template, and then refuses the ReplicaSet without an event."""
+    place.apply(max_gpus_per_job=2)
+    job = compute(resources={"gpu": 1}, service={"replicas": 1})
+    assert not place.ansible.job(definition=job, namespace=place.namespace).failed
+    path = f"/apis/apps/v1/namespaces/{place.namespace}/deployments/web/scale"
+    status, answer = place.api.call("PATCH", path, {"spec": {"replicas": 4}}, "application/merge-patch+json")
+    assert status == 200, answer
+
+    def reason() -> str:
+        found = place.ansible.module("gpuctl_job_info", name="web", namespaces=[place.namespace])
+        return str(found.result["results"][0].get("reason"))
+
+    said = "4 GPUs in a job, more than team vision may use. Use at most 2."
+    assert eventually(lambda: said in reason() and reason())
+    assert f"policy {place.name}" in reason()
+    place.apply(max_gpus_per_job=4)
+    assert said not in reason()
+
+
 def test_what_is_forbidden_is_reported_before_any_request(place: Place):
     """By gpuctl_fit_info and in check mode: what the policy and the Pod Security level forbid, where, and why."""
     network = {"namespaces": ["monitoring"]}

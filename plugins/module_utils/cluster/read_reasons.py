@@ -15,6 +15,7 @@ from ..kube.discovery import preferred_versions
 from ..kube.errors import if_allowed
 from ..kube.resources import EVENT, KUEUE_WORKLOAD, NODE, POD_GROUP, Object
 from .admission import pod_groups_of, queue_of, waiting_in_queue, waiting_in_volcano
+from .declared import read_declared
 from .devices import claims_devices
 from .node_loss import nodes_in_doubt
 from .nodes import Node, PodUse, slim_node
@@ -84,6 +85,7 @@ def reasons_of(
     pod_nodes = nodes if nodes is not None else _nodes_in_doubt(client, chain(*(pods.get(job, ()) for job in active)))
     preemptions = _read_preemptions(client, active, pods, uses)
     queued = read_queued(client, workloads, pods)
+    forbidden = _forbidden(client, active, pods)
     here: dict[str, list[Object]] = defaultdict(list)
     for event in events:
         here[event["metadata"]["namespace"]].append(event)
@@ -92,11 +94,34 @@ def reasons_of(
             workload,
             pods.get(job, ()),
             here[workload["metadata"]["namespace"]],
-            ClusterView(nodes, pod_nodes, preemptions.get(job, ""), devices, names, queued.get(job)),
+            ClusterView(
+                nodes, pod_nodes, preemptions.get(job, ""), devices, names, queued.get(job), forbidden.get(job, "")
+            ),
         )
         for job, workload in workloads.items()
     }
     return {job: reason for job, reason in found.items() if reason}
+
+
+def _forbidden(client: Client, workloads: Mapping[K, Object], pods: Mapping[K, Sequence[Object]]) -> dict[K, str]:
+    """What policies say against Deployments with fewer pods than they ask for, such as after a ``kubectl scale``."""
+    lacking = {
+        job: workload
+        for job, workload in workloads.items()
+        if workload["kind"] == "Deployment" and len(pods.get(job, ())) < workload["spec"].get("replicas", 1)
+    }
+    if not lacking:
+        return {}
+    denying = [policy for policy in read_declared(client, lambda _text: None).policies if policy.action == "deny"]
+    if not denying:
+        return {}
+    from ..policies.guards import broken_rules  # Here: many clusters have no policy.
+
+    found = {}
+    for job, workload in lacking.items():
+        texts = (broken_rules(policy, workload["metadata"]["namespace"], [workload]) for policy in denying)
+        found[job] = next((text.rstrip(".") for _place, text in chain.from_iterable(texts)), "")
+    return found
 
 
 def read_queued(

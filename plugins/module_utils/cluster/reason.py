@@ -48,6 +48,7 @@ class ClusterView:
     ``pod_nodes``: those that pods which are not ready are on. ``preemption``: who preempted the job, in words.
     ``devices``: those that claims can have; None where they were not read. ``jobs``: the jobs of pods, by uid.
     ``queued``: what a job in a queue waits for, where Kueue's Workload or Volcano's PodGroup was read.
+    ``forbidden``: what a policy says against as many pods as the job asks for.
     """
 
     nodes: Sequence[Node] | None = None
@@ -56,6 +57,7 @@ class ClusterView:
     devices: Inventory | None = None
     jobs: Mapping[str, str] = field(default_factory=dict)
     queued: PendingReason | None = None
+    forbidden: str = ""
 
 
 def reason_for(
@@ -113,6 +115,10 @@ def _reasons(
     yield from _present(_start_problem(workload, pod, events) for pod in found.active)
     yield from _present(_not_ready(pod, events) for pod in found.active)
     yield from _creation_refusals(workload, found, events)
+    if around.forbidden and found.number < pods_wanted(workload):
+        # The update of its ReplicaSet is refused: the controller leaves no event and no condition then
+        # (deployment/sync.go, scaleReplicaSet).
+        yield PendingReason(f"no further pods can be created: {around.forbidden}")
     succeeded = sum(has_succeeded(pod) for pod in (*found.active, *found.finished))
     if status_of(workload) != "Running" and succeeded < pods_wanted(workload):  # else others have taken their place
         yield from _present(found.problem(pod, events) for pod in found.finished)
