@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from copy import deepcopy
 from importlib import import_module
@@ -16,7 +17,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight import fit
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import answer, limits
 from integration import manifests
-from integration.prometheus_double import Asked, Reply, prometheus_double, vector
+from integration.prometheus_double import Asked, Reply, matrix, prometheus_double, vector
 from integration.tasks import perform
 from kubesim import Cluster
 
@@ -370,3 +371,62 @@ def test_impossible_samples_end_no_task(cluster: Cluster, value: str) -> None:
                 assert result["totals"]["gpu_hours"] < 24 * 31 * 10
             if reader == "usage" and value == "1e29":
                 assert any("impossible values" in note for note in result["notes"]), result["notes"]
+
+
+TEXTS = [
+    "",
+    "x",
+    HONEST,
+    TENANT,
+    "\x1b[2J",
+    "\ud800",
+    "x" * 5_000,
+    "train",
+    "{{ 7*7 }}",
+    "nvidia_com_gpu",
+    "9" * 400,
+    "a\nb",
+]
+VALUES = ["0", "1", "1e308", "-1e308", "NaN", "+Inf", "-Inf", "-1", "1e29", "x", "", "1e-400", "9" * 400]
+LABELS = (
+    "namespace", "pod", "exported_namespace", "exported_pod", "job_name", "label_app", "node", "resource", "Hostname",
+    "gpu", "modelName", "container", "uid", "UUID", "device", "created_by_kind", "owner_name", "alertname", "severity",
+)  # fmt: skip
+MEASURED: dict[str, tuple[str, Row]] = {
+    "usage": ("insight.usage.usage_info", {"use_prometheus": "always", "group_by": ["job", "user"]}),
+    "idle": ("insight.idle.idle_jobs", {}),
+    "pause": ("insight.idle.idle_jobs", {"action": "pause"}),
+    "info": ("insight.jobs.job_info", {"details": True, "pods": True}),
+    "status": ("insight.overview", {}),
+    "metrics": ("insight.metrics.job_metrics", {"name": "train", "namespace": HONEST}),
+    "doctor": ("insight.doctor.doctor", {}),
+}
+
+
+@pytest.mark.parametrize("task", MEASURED)
+def test_any_series_ends_no_task(cluster: Cluster, task: str) -> None:
+    """An exporter or a recording rule of a tenant has any labels and values, for one moment or for many."""
+    for seed in range(4):
+        chosen = random.Random(f"{task} {seed}")
+
+        def answer(asked: Asked, chosen: random.Random = chosen) -> Reply:
+            found = []
+            for _number in range(chosen.choice([0, 1, 3, 30])):
+                labels = {name: chosen.choice(TEXTS) for name in chosen.sample(LABELS, chosen.randint(0, 12))}
+                if chosen.random() < 0.7:
+                    labels |= {"namespace": HONEST, "pod": "train-0", "job_name": "train", "label_app": "train"}
+                found.append((labels, chosen.choice(VALUES)))
+            if asked.path.endswith("query_range"):
+                moments = [float(asked.parameters["start"]), 1e308, -1.0]
+                return matrix(*((labels, [(moment, value) for moment in moments]) for labels, value in found))
+            return vector(*found)
+
+        place, given = MEASURED[task]
+        spec = import_module(f"ansible_collections.runwhere.gpuctl.plugins.module_utils.{place}").MODULE
+        with prometheus_double(answer) as server:
+            result = perform(spec, cluster, **{**given, "prometheus_url": server.url})
+        assert server.asked or task in ("doctor", "status")
+        assert "bug in runwhere.gpuctl" not in str(result.get("msg")), (seed, result.get("exception"))
+        text = json.dumps(result, allow_nan=False, ensure_ascii=False)
+        assert "\x1b" not in text
+        text.encode()

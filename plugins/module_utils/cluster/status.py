@@ -83,7 +83,7 @@ def why_terminating(namespace: Mapping[str, Any]) -> str:
         if one["status"] == "True" and (one.get("message") or one.get("reason"))
     ]
     held = namespace["metadata"].get("finalizers")
-    return " ".join([*reasons, *([f"It has the finalizers {', '.join(held)}."] if held else [])])
+    return " ".join([*reasons, *([f"It has the finalizers {cut(', '.join(held))}."] if held else [])])
 
 
 def being_deleted(namespace: Mapping[str, Any] | None) -> str:

@@ -324,8 +324,8 @@ Workload = (spec (active flag, queueName text, priority number), status (conditi
 """
 # Volcano's PodGroup, and Kueue's Workload. Of these kinds, the age and the identity are read:
 _DATED = frozenset({"Deployment", "Event", "Job", "Node", "Pod", "StatefulSet"})
-_METADATA = """resourceVersion text, generation number, deletionTimestamp time, labels {text}, annotations {text},
-    ownerReferences [(kind! text, name! text, uid! text)],
+_METADATA = """resourceVersion text, generation number, deletionTimestamp time,
+    finalizers [text], labels {text}, annotations {text}, ownerReferences [(kind! text, name! text, uid! text)],
     managedFields [(manager text, operation text, subresource text, time time, fieldsV1 object)]"""
 
 

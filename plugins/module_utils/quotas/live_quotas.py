@@ -164,12 +164,12 @@ def wait_until_gone(
     """Wait for deletions; returns the namespaces that still exist after ``timeout`` seconds, and what keeps each."""
     left = dict.fromkeys(sorted(namespaces), "")
 
-    def slim(obj: Object) -> tuple[str, str]:
-        return obj["metadata"]["name"], why_terminating(obj)
+    def slim(obj: Object) -> tuple[str, str] | None:
+        return (obj["metadata"]["name"], why_terminating(obj)) if is_terminating(obj) else None
 
     def all_gone() -> bool:
-        nonlocal left
-        left = {name: why for name, why in client.list_slim(NAMESPACE, slim) if name in left}
+        nonlocal left  # One that is not terminating has been created again by others.
+        left = {found[0]: found[1] for found in client.list_slim(NAMESPACE, slim) if found and found[0] in left}
         if left:
             number = number_of(len(left), "namespace")
             progress(lambda: f"waiting for {number} to be deleted: {_with_reasons(left)}")
