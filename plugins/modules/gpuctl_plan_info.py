@@ -258,7 +258,14 @@ totals:
   returned: success
   type: dict
   sample:
-    {restarts: 1, pods_ending: 2, hours_lost: 3.5, gpu_hours_lost: 56.0, gpus_freed: 16, gpus_taken: 22, nodes_moved: 1}
+    restarts: 1
+    pods_ending: 2
+    hours_lost: 3.5
+    gpu_hours_lost: 56.0
+    gpus_freed: 16
+    gpus_taken: 22
+    jobs_preempted: 1
+    nodes_moved: 1
 plan:
   description: What the plan was made from. It has digests of contents, not the contents.
   returned: success

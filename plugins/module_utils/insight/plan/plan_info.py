@@ -329,6 +329,7 @@ def _totals(effects: Sequence[PlanEffect], nodes: Sequence[Mapping[str, Any]]) -
         "gpu_hours_lost": round(sum(effect.gpu_hours_lost for effect in jobs), 2),
         "gpus_freed": -sum(gpus for gpus in moving if gpus < 0),
         "gpus_taken": sum(gpus for gpus in moving if gpus > 0),
+        "jobs_preempted": len({name for effect in jobs for name in effect.row["preempts"]}),
         "nodes_moved": sum(bool(node["moves"]) for node in nodes),
     }
 
