@@ -378,7 +378,7 @@ def test_a_job_is_deleted_by_name_at_once_and_only_if_it_is_of_the_kind(ansible:
         refused = ansible.job(**wrong, namespace=namespace, state="absent")
         assert refused.failed
         assert "inference train" in refused.message
-        assert "has kind training. Correct the kind, or the name." in refused.message
+        assert "is of kind training. Correct the kind, or the name." in refused.message
     assert api.get("job", "train", namespace)
     right = ansible.job(name="train", kind="training", namespace=namespace, state="absent", force=True, wait=True)
     assert right.changed, right.message

@@ -54,10 +54,10 @@ def test_what_a_table_has_said_is_not_repeated(shown: Shown) -> None:
 
 
 def test_of_many_errors_those_that_fit_a_screen_are_shown(shown: Shown) -> None:
-    message = "\n".join(f"train-{number}.yaml: unknown key." for number in range(30))
-    shown.callback.v2_runner_on_failed(shown.result(SHOW, msg=message))
-    shown.callback.v2_runner_on_failed(shown.result(SHOW, msg=f"{message}\n", all=True))
+    messages = ["\n".join(f"{name}-{number}.yaml: unknown key." for number in range(30)) for name in ("train", "eval")]
+    shown.callback.v2_runner_on_failed(shown.result(SHOW, msg=messages[0]))
+    shown.callback.v2_runner_on_failed(shown.result(SHOW, msg=messages[1], all=True))
     short, whole = (text.splitlines() for text in shown.printed)
-    assert short[0] == whole[0] == "Error: train-0.yaml: unknown key."
+    assert (short[0], whole[0]) == ("Error: train-0.yaml: unknown key.", "Error: eval-0.yaml: unknown key.")
     assert short[20:] == ["… and 10 more lines. Add -e gpuctl_all=true to list all."]
     assert len(whole) == 30

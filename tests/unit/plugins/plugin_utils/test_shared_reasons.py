@@ -95,6 +95,8 @@ def cases() -> Iterator[tuple[str, Any]]:
     preempted = ClusterView(preemption="the job was preempted by job big of namespace ml on node n1")
     yield "preempted", found(preempted, workload(), [pod(status=unscheduled("no"))], [])
     yield "preempted, and gone", found(preempted, workload(), [], [])
+    forbidden = ClusterView(forbidden="policy company: 4 GPUs in a job, more than team ml may use. Use at most 2.")
+    yield "no further pods by a policy", found(forbidden, workload("Deployment", replicas=4), [], [])
     for name, reason in of_gone_pods():
         yield name, lambda job, reason=reason: reason()
 
