@@ -54,8 +54,8 @@ def missing_permissions(client: Client, found: DirectoryPlan) -> list[MissingPer
         return not allowed and not (names and all(may(client, verb, resource, namespace, name) for name in names))
 
     answers = run_concurrently(lacks, list(named), client.concurrency)
-    refused = [question for question, lacking in zip(named, answers, strict=True) if lacking]
-    reads = [one for problem in found.problems if (one := missing_permission(problem.text))]
+    refused = [question for question, is_refused in zip(named, answers, strict=True) if is_refused]
+    reads = filter(None, (missing_permission(problem.text) for problem in found.problems))
     user = (user_name(client) or "") if refused else ""
     lacking = (MissingPermission(user, verb, qualified(kind), place or None) for verb, kind, place in refused)
     return list(dict.fromkeys([*reads, *lacking]))
