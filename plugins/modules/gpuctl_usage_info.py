@@ -36,8 +36,8 @@ options:
   group_by:
     description:
       - What each row stands for; several values make a row for each combination. The default is V(team). A V(team) is a namespace.
-        A V(user) is that of AWX, or else of Kubernetes, or else of the host that submitted the job. A V(gpu_type) is that of the node, if it is still there, or else what the
-        job asked for.
+        A V(user) is that of AWX, or else of Kubernetes, or else of the host that submitted the job. A V(gpu_type) is that of the node, if
+        it is still there, or else what the job asked for.
       - Pods with GPUs that are not of gpuctl are in the row V(not of gpuctl) of jobs, users and sweeps, as long as they are there.
     type: list
     elements: str
