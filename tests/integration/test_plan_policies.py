@@ -56,7 +56,7 @@ def test_a_plan_tells_what_its_policies_will_forbid_and_provision_applies_them(g
 @pytest.mark.parametrize(
     ("level", "words"),
     [
-        (ADMINISTER, ["create, list, patch validatingadmissionpolicies", "networkpolicies", "cluster-admin"]),
+        (ADMINISTER, ["create, patch validatingadmissionpolicies", "networkpolicies", "cluster-admin"]),
         (
             SUBMIT,
             ["patch nodes", "namespaces", "leases", "level=administer", "validatingadmissionpolicies", "cluster-admin"],
