@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -216,6 +216,12 @@ def listed(missing: Iterable[MissingPermission]) -> str:
     for (resource, place), those in verbs.items():
         groups.setdefault((", ".join(those), place), []).append(resource)
     return "; ".join(f"{those} {', '.join(resources)} {place}" for (those, place), resources in groups.items())
+
+
+def grant_text(missing: Collection[MissingPermission]) -> str:
+    """What is missing, and the commands that grant it at the end."""
+    text, commands = f"Missing permissions: {listed(missing)}.", grant_commands(missing)
+    return f"{text} An administrator grants them with: {'; '.join(commands)}" if commands else text
 
 
 def grant_commands(missing: Iterable[MissingPermission]) -> list[str]:

@@ -34,10 +34,10 @@ _NAMED = 5  # jobs of a sweep in a message
 _READ_SINGLY = 3  # Of more namespaces than that, all are listed.
 
 
-def not_found(what: str, name: str, known: Iterable[str]) -> str:
-    """``pool not found: trainig. Did you mean training?``"""
+def not_found(what: str, name: str, known: Iterable[str], otherwise: str = "Check its name.") -> str:
+    """``pool not found: trainig. Did you mean training?``, or what to do ``otherwise``."""
     meant = nearest(name, known)
-    return f"{what} not found: {name}. {f'Did you mean {meant}?' if meant else 'Check its name.'}"
+    return f"{what} not found: {name}. {f'Did you mean {meant}?' if meant else otherwise}"
 
 
 def namespaces_not_found(client: Client, names: Iterable[str], allowed: Collection[str] | None = None) -> Iterator[str]:

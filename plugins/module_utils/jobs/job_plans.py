@@ -322,7 +322,7 @@ def plan_absent(task: Task[JobOptions], jobs: list[SelectedJob], ledger: LedgerS
         blockers += [(plan, refused)] if refused else []
         plan = plan.with_steps((*plan.steps, *(Step(Action.DELETE, {}, pod) for pod in pods)))
         if job.kind and kinds and job.kind not in kinds:
-            blockers.append((plan, _of_another_kind(kinds[0])))
+            blockers.append((plan, of_another_kind(kinds[0])))
         blockers += _of_another_owner(plan, live[job.id], ownership)
         plans.append(plan)
     missing = [plan for plan in plans if not plan.steps]
@@ -384,7 +384,7 @@ def plan_transition(
         elif found is None:
             missing.append(plan)
         elif job.kind not in (None, found.kind):
-            blockers.append((plan, _of_another_kind(found.kind)))
+            blockers.append((plan, of_another_kind(found.kind)))
         else:
             if found.has_ended and skips_ended:
                 task.warn(
@@ -544,5 +544,5 @@ def _of_another_owner(plan: Plan, objects: Iterable[Mapping[str, Any]], ownershi
     return [(plan, refusal) for obj in workloads if (refusal := ownership.refusal(obj))][:1]
 
 
-def _of_another_kind(kind: str) -> str:
+def of_another_kind(kind: str) -> str:
     return f"the live job is of kind {kind}. Correct the kind, or the name."

@@ -20,6 +20,7 @@ from ..manifest.problems import abridged
 from ..namespaces import allowed_namespaces
 from ..redaction import MASK
 from ..task import Task, TaskFailed
+from .job_plans import of_another_kind
 from .runs.run_history import PastRun, read_history, slim_history
 from .runs.run_store import HISTORIES
 from .select import select_jobs
@@ -72,7 +73,7 @@ def _problem(workload: Mapping[str, Any], run: PastRun | None, kind: str | None)
     """Why a job cannot be rolled back; None if it can."""
     live_kind = (workload["metadata"].get("labels") or {}).get(JOB_TYPE)
     if kind not in (None, live_kind):
-        return f"the live job is of kind {live_kind}. Correct the kind, or the name."
+        return of_another_kind(str(live_kind))
     if workload["kind"] == "Job":
         return f"a training is not updated in place, so there is nothing to go back to. {_APPLY}"
     good = run.good if run else {}

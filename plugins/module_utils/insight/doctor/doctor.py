@@ -11,7 +11,7 @@ from typing import Any
 from ...kube.features import OLDEST, minor_version, missing_features
 from ...manifest.problems import enumerated, number_of
 from ...options import option
-from ...permissions import grant_commands, listed
+from ...permissions import grant_text
 from ...task import ModuleSpec, Task, TaskFailed
 from ..prometheus.prometheus_options import PrometheusOptions
 from .checks import ERROR, UNKNOWN, WARNING, examine
@@ -53,12 +53,7 @@ MODULE = ModuleSpec(DoctorOptions, run)
 
 def _grant_hint(snapshot: Snapshot) -> str | None:
     """Once for all checks: one command grants what most of them lack."""
-    missing = list(snapshot.missing.values())
-    if not missing:
-        return None
-    text = f"Missing permissions: {listed(missing)}."
-    commands = grant_commands(missing)
-    return f"{text} An administrator grants them with: {'; '.join(commands)}" if commands else text
+    return grant_text(snapshot.missing.values()) if snapshot.missing else None
 
 
 def _missing(snapshot: Snapshot) -> str:

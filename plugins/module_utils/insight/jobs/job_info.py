@@ -117,9 +117,9 @@ def names_not_found(
         names = job_names(client, places)
         if options.name not in names:  # Else another filter has left it out.
             gone = gone_run_message(client, options.name, places)
-            problem = f"job not found: {options.name}. {gone}" if gone else not_found("job", options.name, names)
-            only = places[0] if places and len(places) == 1 else None
-            yield f"{problem} {_SEARCHED.format(only)}" if only and problem.endswith("Check its name.") else problem
+            searched = f" {_SEARCHED.format(*places)}" if places and len(places) == 1 else ""
+            advice = f"Check its name.{searched}"
+            yield f"job not found: {options.name}. {gone}" if gone else not_found("job", options.name, names, advice)
 
 
 def _read_rows(task: InfoTask) -> dict[str, Any]:

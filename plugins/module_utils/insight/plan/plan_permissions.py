@@ -18,7 +18,7 @@ from ...kube.resources import LEASE, NAMESPACE, Resource, resource_of
 from ...kube.reviews import user_name
 from ...kube.rights import may
 from ...labels import POOLS_LEASE, SYSTEM_NAMESPACE
-from ...permissions import MissingPermission, grant_commands, listed, missing_permission
+from ...permissions import MissingPermission, grant_text, missing_permission
 from ..directory.directory_plan import DirectoryPlan, PlannedManifest
 
 # A server-side apply that creates an object needs both (apiserver, endpoints/handlers/patch.go).
@@ -63,9 +63,7 @@ def missing_permissions(client: Client, found: DirectoryPlan) -> list[MissingPer
 
 def how_to_get(missing: Sequence[MissingPermission]) -> str:
     """What is missing, by whom and how it is granted, in sentences."""
-    text = f"Missing permissions: {listed(missing)}."
-    if commands := grant_commands(missing):
-        text += f" An administrator grants them with: {'; '.join(commands)}."
+    text = f"{grant_text(missing).rstrip('.')}."
     if others := [each for each in missing if each.level is None]:
         kinds = ", ".join(dict.fromkeys(each.resource for each in others))
         text += f" No level of gpuctl_rbac has those on {kinds}: ask an administrator of the cluster (cluster-admin)."
