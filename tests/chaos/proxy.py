@@ -52,12 +52,13 @@ _HOLDING = frozenset({"race", "race3", "freeze", "skew"})
 @dataclass
 class Request(RecordedRequest):
     """``fault`` is the one that has struck it. ``reached``: the server has got it. ``silence``: the seconds in which
-    the client waited in vain."""
+    the client waited in vain; ``served``: those in which the server worked."""
 
     number: int = 0
     fault: str = ""
     reached: bool = False
     silence: float = 0.0
+    served: float = 0.0
 
     @property
     def writes(self) -> bool:
@@ -280,11 +281,14 @@ class _Exchange:
     async def _forward(self) -> _Answer:
         self.request.reached = True
         method, path, headers, body = self.parts
+        began = time.monotonic()
         try:
             answer = await self.proxy.ask(_head(method, path, headers, body, self.proxy.target), body)
         except (asyncio.IncompleteReadError, OSError):
             self._reset()
             raise AssertionError("unreachable") from None
+        finally:
+            self.request.served = time.monotonic() - began
         self.request.status = answer.status
         return answer
 

@@ -41,13 +41,17 @@ class TaskCall:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a task returned. ``result`` is None for one that was killed; ``hung`` for one that had to be."""
+    """What a task returned. ``result`` is None for one that was killed; ``hung`` for one that had to be.
+
+    ``starved``: the seconds in which it could have gone on, but others had the processors.
+    """
 
     result: dict[str, Any] | None
     failed: bool = False
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
     hung: bool = False
+    starved: float = 0.0
 
     @property
     def killed(self) -> bool:
@@ -183,13 +187,21 @@ def _do(task: TaskCall, writing: int) -> None:
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             sys.stdout = sys.stderr = io.StringIO()
-            answer = json.dumps(perform(task), default=str).encode()
+            answer = json.dumps({**perform(task), "starved": _starved()}, default=str).encode()
         except Exception as problem:
             answer = json.dumps({"result": {"msg": f"the runner has failed: {problem!r}"}, "failed": True}).encode()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with os.fdopen(writing, "wb") as pipe:
         pipe.write(answer)
     os._exit(0)
+
+
+def _starved() -> float:
+    """The seconds that this process has waited for a processor: the second number (proc(5), sched-stats.rst)."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):  # not Linux, or a kernel without these figures
+        return 0.0
 
 
 def perform(task: TaskCall) -> dict[str, Any]:

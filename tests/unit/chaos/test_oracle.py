@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from chaos.faults import Case
 from chaos.oracle import _RULES, PROMISES, Observation, judge
 from chaos.proxy import Request
-from chaos.runner import Outcome
+from chaos.runner import Outcome, _starved
 from chaos.scenarios import BY_NAME
 from chaos.snapshot import Snapshot
 
@@ -135,7 +138,22 @@ def test_failing_because_of_one_transient_fault():
 def test_taking_too_long_over_a_silent_server():
     seen = replace(REFUSED, case=Case("training-recreate", "silent-always", 3))
     assert broken(replace(seen, first=replace(seen.first, seconds=5))) == set()
-    assert broken(replace(seen, first=replace(seen.first, seconds=30))) == {"prompt"}
+    slow = replace(seen, first=replace(seen.first, seconds=30))
+    assert broken(slow) == {"prompt"}
+    # That others had the processors, or the server worked, is no fault of the run.
+    assert broken(replace(slow, first=replace(slow.first, starved=10))) == set()
+    assert broken(replace(slow, requests=[Request("PATCH", "/x", False, served=10)])) == set()
+
+
+def test_a_run_says_how_long_others_had_the_processors():
+    began, spinning = _starved(), [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _each in range(8)]
+    try:
+        sum(range(10**7))
+        assert _starved() > began or not Path("/proc/self/schedstat").exists()
+    finally:
+        for each in spinning:
+            each.kill()
+            each.wait()
 
 
 def test_waiting_too_long_for_a_silent_server():
