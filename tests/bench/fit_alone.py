@@ -3,7 +3,8 @@
 
 ``python tests/bench/fit_alone.py 1000`` prints the seconds of the processor: the lists reduced to what counts, and the
 answers. All GPUs are in use, so that each answer says which of a thousand jobs have to end, or are preempted. With a
-second number, so many unlike trainings are judged instead, each with the changes of its manifest that would help it.
+second number, so many unlike trainings are judged instead, each with the changes of its manifest that would help it; a
+third one is how many of a hundred GPUs are in use (``1000 200 40``: most of the trainings run at once).
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def main() -> None:
     manifests = [_training(index) for index in range(int(sys.argv[2]) if len(sys.argv) > 2 else 0)]
     chance = random.Random(1)
     nodes = [_node(index) for index in range(number)]
-    pods = [_pod(chance, index, number) for index in range(10 * number)]
+    used = int(sys.argv[3]) if len(sys.argv) > 3 else 100
+    pods = [_pod(chance, index, number, used) for index in range(10 * number)]
     jobs = [_job(index) for index in range(10)]
     gc.disable()  # as tasks do (task.py)
     started = time.process_time()
@@ -99,9 +101,11 @@ def _node(index: int) -> Object:
     }
 
 
-def _pod(chance: random.Random, index: int, nodes: int) -> Object:
-    """Eight of ten on a node have a GPU each."""
-    requests = {"cpu": "4", "memory": "16Gi", **({"nvidia.com/gpu": "1"} if index < 8 * nodes else {})}
+def _pod(chance: random.Random, index: int, nodes: int, used: int) -> Object:
+    """Eight of ten on a node have a GPU each, or so many of a hundred of these."""
+    requests = {"cpu": "4", "memory": "16Gi"}
+    if index < 8 * nodes and (used >= 100 or chance.random() * 100 < used):
+        requests["nvidia.com/gpu"] = "1"
     return {
         "metadata": {
             "name": f"p{index}",

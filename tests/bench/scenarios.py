@@ -235,6 +235,8 @@ def info_group(directory: Path, nodes: int, pods: int) -> Group:
                     ours("gpuctl_job_info", pods=True),
                     ours("gpuctl_fit_info", definition=[_training(number) for number in range(10)]),
                     Contender("gpuctl_fit_info, the answers alone", [*alone, str(nodes)], says=_last_line),
+                    Contender("…, 200 unlike jobs, full nodes", [*alone, str(nodes), "200"], says=_last_line),
+                    Contender("…, 200 unlike jobs that mostly fit", [*alone, str(nodes), "200", "40"], says=_last_line),
                     core("Node"),
                     reference,
                     Contender("kubectl get nodes -o json", ["kubectl", "get", "nodes", "-o", "json"]),

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...cluster.admitted_pod import WantedPod
-from ...cluster.pod_facts import PODS, PlacedPod
+from ...cluster.pod_facts import PlacedPod
 from ...cluster.quota_fit import Charges, QuotaLack, QuotaState, charges_of_placed
 from ...kube.resources import Object
 from .pod_rules import PodRules
@@ -139,6 +139,14 @@ class Cluster:
     knows_nodes: bool = True
 
 
+class _Outcome(NamedTuple):
+    """What comes of a job whose first pod goes to a place, and how many of its pods find nodes then."""
+
+    start: str
+    kind: str
+    placed: int
+
+
 @dataclass
 class _Attempt:
     """Pods that were put on nodes, and those that were taken off for them; ``undo`` puts everything back."""
@@ -148,7 +156,6 @@ class _Attempt:
     evicted: list[PlacedPod] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
     refusals: Counter[str] = field(default_factory=Counter)
-    start: str = ""
     log: list[tuple[bool, PlacedPod]] = field(default_factory=list)
     is_unplaced: bool = False  # the first of several pods that must be near each other waits for what it preempts
 
@@ -158,6 +165,9 @@ class _Attempt:
         if self.is_unplaced:
             return UNKNOWN
         return AFTER_PREEMPTION if self.evicted else NOW
+
+    def outcome(self, start: str, number: int) -> _Outcome:
+        return _Outcome(start, self.kind(number), len(self.nodes))
 
     def undo(self) -> None:
         for was_placed, pod in reversed(self.log):
@@ -333,13 +343,12 @@ class _Trial:
         self._charge(job, let_in, is_made=is_made)
         possible = 0 if self._seed else self._possible(job)
         if job.pod.near:
-            attempts = self._explore(job, let_in)
-            chosen = self._place(job, let_in, self._start(let_in, attempts))
+            outcomes = self._explore(job, let_in)
+            chosen = self._place(job, let_in, self._start(outcomes))
         else:
             chosen = self._place(job, let_in)
-            attempts = [chosen]
-        kinds = {attempt.kind(let_in) for attempt in attempts}
-        fit = replace(self._verdict(job, chosen, kinds, attempts, let_in), possible=possible)
+            outcomes = [chosen.outcome("", let_in)]
+        fit = replace(self._verdict(job, chosen, outcomes), possible=possible)
         if not self._cluster.knows_nodes and fit.verdict != NOW:
             fit = replace(fit, verdict=UNKNOWN)
         if refused:
@@ -394,7 +403,7 @@ class _Trial:
         if self._seed:
             return ""
         with chosen.undone():
-            kinds = {attempt.kind(job.number) for attempt in self._explore(job, job.number)}
+            kinds = {one.kind for one in self._explore(job, job.number)}
         return kinds.pop() if len(kinds) == 1 and kinds <= {NOW, AFTER_PREEMPTION} else ""
 
     def _needed_for_quotas(
@@ -422,29 +431,44 @@ class _Trial:
         found = (text for check in self._world.checks for text in check.undecided(job.pod))
         return list(dict.fromkeys([*job.pod.undecided, *job.undecided, *found]))
 
-    def _start(self, number: int, attempts: Sequence[_Attempt]) -> str:
+    def _start(self, outcomes: Sequence[_Outcome]) -> str:
         """Where the first pod goes for the following jobs: where the job fits, if there is such a place."""
-        best = [one for one in attempts if one.kind(number) == NOW] or list(attempts)
+        best = [one for one in outcomes if one.kind == NOW] or list(outcomes)
         return self._chance.choice(best).start if self._seed else best[0].start
 
-    def _explore(self, job: FitJob, number: int) -> list[_Attempt]:
-        """An attempt from each place where the first pod may go; nothing of them stays."""
+    def _explore(self, job: FitJob, number: int) -> list[_Outcome]:
+        """What comes of it from each place where the first pod may go. Nothing stays."""
         found = []
-        with self._world.rules_of(job.pod) as rules:
-            nodes = self._ordered(self._world.suitable(job.pod)[0], job.pod)
-            places = _places(self._world, job.pod, nodes, rules) if job.pod.near else {"": nodes}
-            for name in list(places)[:_STARTS]:
-                attempt = self._attempt(job, number, name, nodes, places[name], rules)
+        pod = job.pod
+        with self._world.rules_of(pod) as rules:
+            nodes = self._ordered(self._world.suitable(pod)[0], pod)
+            by_amounts = self._world.only_amounts(pod) and not rules.beyond_own_kind
+            if by_amounts:
+                rooms = self._world.rooms(pod, nodes)
+                places = list(rooms) or [""]
+            else:
+                places = list(_places(self._world, pod, nodes, rules)) if pod.near else [""]
+            for place in places[:_STARTS]:
+                if by_amounts and ((room := rooms.get(place, 0)) >= number or not pod.preempts):
+                    found.append(_Outcome(place, NOW if room >= number else STUCK, min(room, number)))
+                    continue
+                attempt = self._attempt(job, number, nodes, self._starts(pod, nodes, place), rules)
                 attempt.undo()
-                found.append(attempt)
+                found.append(attempt.outcome(place, number))
         return found
+
+    def _starts(self, pod: WantedPod, nodes: Sequence[NodeState], place: str) -> Sequence[NodeState]:
+        """The nodes of a place of its topology; all of them where no place takes it."""
+        if not pod.near:
+            return nodes
+        place_of = self._world.places(pod)
+        return [state for state in nodes if place_of.get(state.name) == place] or nodes
 
     def _place(self, job: FitJob, number: int, start: str = "") -> _Attempt:
         """The attempt that stays, so that the following jobs find it."""
         with self._world.rules_of(job.pod) as rules:
             nodes = self._ordered(self._world.suitable(job.pod)[0], job.pod)
-            places = _places(self._world, job.pod, nodes, rules) if job.pod.near else {}
-            attempt = self._attempt(job, number, start, nodes, places.get(start, nodes), rules)
+            attempt = self._attempt(job, number, nodes, self._starts(job.pod, nodes, start), rules)
             if len(attempt.nodes) < number and not self._seed:
                 attempt.refusals = self._refusals(job.pod, rules)
         if attempt.log:
@@ -456,12 +480,11 @@ class _Trial:
         self,
         job: FitJob,
         number: int,
-        start: str,
         nodes: Sequence[NodeState],
         starts: Sequence[NodeState],
         rules: PodRules,
     ) -> _Attempt:
-        attempt = _Attempt(self._world, start=start)
+        attempt = _Attempt(self._world)
         self._fill(attempt, job.pod, number, nodes, starts, rules)
         return attempt
 
@@ -559,9 +582,8 @@ class _Trial:
 
     # -- why not -------------------------------------------------------------------------------------------------------
 
-    def _verdict(
-        self, job: FitJob, chosen: _Attempt, kinds: set[str], attempts: Sequence[_Attempt], number: int
-    ) -> Fit:
+    def _verdict(self, job: FitJob, chosen: _Attempt, outcomes: Sequence[_Outcome]) -> Fit:
+        kinds = {one.kind for one in outcomes}
         evicted = tuple(dict.fromkeys(pod.job for pod in chosen.evicted))
         fit = Fit(
             job,
@@ -577,7 +599,7 @@ class _Trial:
         if kinds == {UNKNOWN}:
             text = "it preempts other jobs, and until these have ended nothing keeps its pods near each other"
             return replace(fit, verdict=UNKNOWN, otherwise=AFTER_PREEMPTION, undecided=(text,))
-        fit = replace(fit, places=tuple((one.start, len(one.nodes)) for one in attempts if one.start))
+        fit = replace(fit, places=tuple((one.start, one.placed) for one in outcomes if one.start))
         if len(kinds) > 1:
             return replace(fit, verdict=UNKNOWN, depends_on_place=True)
         if self._seed:
@@ -600,34 +622,40 @@ class _Trial:
 
     def _waiting(self, fit: Fit, job: FitJob) -> Fit:
         """What has to end, or to come back, before the job runs."""
-        if not self._ever_fits(job, everywhere=False):
+        fitting = self._finally_fits(job)
+        if not any(fitting):
             if not self._ever_fits(replace(job, pod=_healthy(job.pod)), everywhere=False):
                 return replace(fit, verdict=NEVER)
             away = [one.name for one in self._away(job)]
             return replace(fit, verdict=AFTER_NODES, away=tuple(away))
-        if not self._ever_fits(job):
+        if not all(fitting):
             text = "even once other jobs have ended, it depends on where the scheduler puts the first pod"
             return replace(fit, verdict=UNKNOWN, undecided=(text,))
         groups = self._groups(job)
         ordered = sorted(groups, key=self._end)
-        rooms = self._rooms(job)
-        needed = self._needed(job, groups, ordered) if rooms is None else _needed_for_room(rooms, groups, ordered)
+        if self._by_amounts(job):
+            needed = _needed_for_room(_Rooms(job, self._world), groups, ordered)
+        else:
+            needed = self._needed(job, groups, ordered)
         return replace(fit, verdict=AFTER_JOBS, after=tuple(needed))
 
-    def _rooms(self, job: FitJob, *, empty: bool = False) -> _Rooms | None:
-        """The room on the nodes, where it alone decides; once all other jobs have ended, if ``empty``."""
+    def _by_amounts(self, job: FitJob) -> bool:
+        """Whether the room on nodes alone decides."""
         with self._world.rules_of(job.pod) as rules:
-            if rules.beyond_own_kind or not self._world.only_amounts(job.pod):
-                return None
-        return _Rooms(job, {state.name: state for state in self._world.suitable(job.pod)[0]}, empty=empty)
+            return self._world.only_amounts(job.pod) and not rules.beyond_own_kind
 
     def _ever_fits(self, job: FitJob, *, everywhere: bool = True) -> bool:
-        """Whether it runs once all other jobs have ended."""
-        rooms = self._rooms(job, empty=True)
-        if rooms is None:
-            everything = [pod for pods in self._groups(job).values() for pod in pods]
-            return self._fits(job, everything, everywhere=everywhere)
-        return rooms.fit(everywhere=everywhere)
+        """Whether it runs once all other jobs have ended, wherever its first pod goes; or else somewhere."""
+        found = self._finally_fits(job)
+        return all(found) if everywhere else any(found)
+
+    def _finally_fits(self, job: FitJob) -> list[bool]:
+        """The same for each place where its first pod may go; [False] where there is none."""
+        if self._by_amounts(job):
+            rooms = self._world.rooms(job.pod, self._world.suitable(job.pod)[0], empty=True)
+            return [room >= job.number for room in rooms.values()] or [False]
+        everything = [pod for pods in self._groups(job).values() for pod in pods]
+        return self._fitting(job, everything)
 
     def _needed(
         self, job: FitJob, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
@@ -663,11 +691,14 @@ class _Trial:
     def _end(self, name: JobName) -> tuple[bool, float, JobName]:
         return name in self._cluster.endless, self._cluster.ends.get(name, float("inf")), name
 
-    def _fits(self, job: FitJob, gone: Iterable[PlacedPod], *, everywhere: bool = True) -> bool:
-        """Whether it runs without some pods, wherever its first pod goes; or else where that is at its best."""
+    def _fits(self, job: FitJob, gone: Iterable[PlacedPod]) -> bool:
+        """Whether it runs without some pods, wherever its first pod goes."""
+        return all(self._fitting(job, gone))
+
+    def _fitting(self, job: FitJob, gone: Iterable[PlacedPod]) -> list[bool]:
+        """Whether it runs without some pods, for each place where its first pod may go."""
         with self._world.without(gone):
-            found = (attempt.kind(job.number) == NOW for attempt in self._explore(_calm(job), job.number))
-            return all(found) if everywhere else any(found)
+            return [one.kind == NOW for one in self._explore(_calm(job), job.number)]
 
     def _away(self, job: FitJob) -> Iterator[NodeState]:
         """The nodes that would be suitable if they were well and not cordoned."""
@@ -696,7 +727,7 @@ class _Trial:
         lacking = self._certain_lacks(tried(job), rooms)
         for change, other in self._let_in(job, variants, is_wanted):
             if not self._certain_lacks(tried(other), rooms):
-                kinds = {attempt.kind(other.number) for attempt in self._explore(tried(other), other.number)}
+                kinds = {one.kind for one in self._explore(tried(other), other.number)}
                 if len(kinds) == 1 and kinds <= set(better):
                     found.add(change.of)
                     yield replace(change, verdict=kinds.pop())
@@ -761,39 +792,34 @@ def _calm(job: FitJob) -> FitJob:
     return replace(job, pod=replace(job.pod, preempts=False))
 
 
-def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> dict[str, list[NodeState]]:
-    """The nodes where the first pod may go, by the place of the topology that binds the others to it."""
-    keys = [term["topologyKey"] for term in pod.near]
-    found: dict[str, list[NodeState]] = {}
-    for state in nodes:
-        if world.takes(pod, state, rules):
-            place = ", ".join(str(state.node.labels.get(key)) for key in dict.fromkeys(keys))
-            found.setdefault(place, []).append(state)
-    return found or {"": list(nodes)}
+def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> Iterable[str]:
+    """The places of the topology that binds the pods together where the first may go; "" if there is none."""
+    place_of = world.places(pod)
+    return dict.fromkeys(place_of[state.name] for state in nodes if world.takes(pod, state, rules)) or [""]
 
 
 class _Rooms:
-    """How many copies of a job's pod the nodes have room for, by the place of the topology that binds them together."""
+    """How many copies of a job's pod the nodes have room for, by the place of the topology that binds them together,
+    while jobs end and start again."""
 
-    def __init__(self, job: FitJob, nodes: Mapping[str, NodeState], *, empty: bool) -> None:
-        keys = [term["topologyKey"] for term in job.pod.near]
+    def __init__(self, job: FitJob, world: World) -> None:
         self._pod = job.pod
         self._number = job.number
-        self._nodes = {name: state for name, state in nodes.items() if all(key in state.node.labels for key in keys)}
-        self._places = {name: tuple(state.node.labels[key] for key in keys) for name, state in self._nodes.items()}
+        self._places = world.places(job.pod)
         self._free: dict[str, list[int]] = {}  # of each resource that it requests, and places for pods at last
         self._room: dict[str, int] = {}
-        self._sums: Counter[tuple[str, ...]] = Counter()
-        for name, state in self._nodes.items():
-            self._free[name] = _free_on(job.pod, state, empty=empty)
-            self._count(name)
+        self._sums: Counter[str] = Counter()
+        for state in world.suitable(job.pod)[0]:
+            if state.name in self._places:
+                self._free[state.name] = state.left_for(job.pod)
+                self._count(state.name)
 
     def end(self, pods: Iterable[PlacedPod], sign: int = 1) -> None:
         """Some pods end, or (``sign`` -1) start again."""
         changed = set()
         for pod in pods:
             name = _node_of(pod)
-            if name in self._nodes and (pod.node or pod.priority >= self._pod.priority):
+            if name in self._free and (pod.node or pod.priority >= self._pod.priority):
                 free = self._free[name]
                 for index, resource in enumerate(self._pod.requests):
                     free[index] += sign * pod.requests.get(resource, 0)
@@ -816,56 +842,38 @@ class _Rooms:
     ) -> Iterator[list[JobName]]:
         """The jobs with pods in each place, where there are several."""
         if len(self._sums) > 1:
-            found: dict[tuple[str, ...], list[JobName]] = {}
+            found: dict[str, list[JobName]] = {}
             for name in ordered:
                 nodes = (_node_of(pod) for pod in groups[name])
-                for place in {self._places[node] for node in nodes if node in self._nodes}:
+                for place in {self._places[node] for node in nodes if node in self._free}:
                     found.setdefault(place, []).append(name)
             yield from found.values()
 
-    def fit(self, *, everywhere: bool = True) -> bool:
-        """Whether all copies find room, wherever the first goes; or else where that is at its best."""
-        found = [room >= self._number for room in self._sums.values() if room]
-        return bool(found) and (all(found) if everywhere else any(found))
-
-
-def _free_on(pod: WantedPod, state: NodeState, *, empty: bool) -> list[int]:
-    """What a node has of the resources of a pod, and places for pods; once all other pods have ended, if ``empty``.
-
-    Room is kept for pods that are nominated and as important; these may end too.
-    """
-    free = [state.free.get(resource, 0) for resource in pod.requests]
-    places = state.node.room.get(PODS, 0) - len(state.pods)
-    if empty:
-        ending = state.ending
-        free = [left + ending.requests.get(name, 0) for left, name in zip(free, pod.requests, strict=True)]
-        places += len(ending.pods)
-    for other in state.nominated:
-        if other.priority >= pod.priority and not (empty and other.owner not in ENDLESS):
-            free = [left - other.requests.get(name, 0) for left, name in zip(free, pod.requests, strict=True)]
-            places -= 1
-    return [*free, places]
+    def fit(self) -> bool:
+        """Whether all copies find room, wherever the first goes."""
+        rooms = [room for room in self._sums.values() if room]
+        return bool(rooms) and min(rooms) >= self._number
 
 
 def _needed_for_room(
     rooms: _Rooms, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
 ) -> list[JobName]:
     """The first jobs to end that make room, without those that do not matter: in whichever place that is first."""
-    found = []
+    index = {name: number for number, name in enumerate(ordered)}
+    found: list[tuple[int, int, list[JobName]]] = []  # when the last of them ends, how many they are
     for names in (*rooms.by_place(groups, ordered), ordered):
         ended: list[JobName] = []
         for name in names:
-            if rooms.fit():
+            if rooms.fit() or (found and index[name] > found[0][0]):
                 break
             rooms.end(groups[name])
             ended.append(name)
         if rooms.fit():
             ended = _without_others(rooms, groups, ended)
-            found.append(ended)
+            found = [min([*found, (index[ended[-1]], len(ended), ended)], key=lambda each: each[:2])]
         for name in ended:
             rooms.end(groups[name], -1)
-    place = {name: index for index, name in enumerate(ordered)}
-    return min(found, key=lambda names: (max(place[name] for name in names), len(names)))
+    return found[0][2]
 
 
 def _without_others(

@@ -162,7 +162,13 @@ class PodRules:
 
     def near_enough(self, nodes: Iterable[NodeOf]) -> list[NodeOf]:
         """Those of the nodes where affinity lets the pod go, while the same pods are there."""
-        return [state for state in nodes if self._is_near(state.node)]
+        found = list(nodes)
+        is_first = not self.near and self._is_series
+        for key in {term["topologyKey"] for term in self._near_terms}:
+            places = {value for name, value in self.near if name == key}
+            labelled = ((state, state.node.labels.get(key)) for state in found)
+            found = [state for state, place in labelled if place in places or (is_first and place is not None)]
+        return found
 
     def _is_near(self, node: RoomyNode) -> bool:
         """The first pod of a series that wants to be near its own kind may go anywhere (``satisfyPodAffinity``)."""

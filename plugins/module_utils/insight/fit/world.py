@@ -63,9 +63,11 @@ class NodeState:
     _lower: dict[int, PodsOnNode] = field(default_factory=dict)  # by priority, of the pods that are there now
     _ending: PodsOnNode | None = None
     name: str = field(init=False)
+    most: int = field(init=False)  # pods
 
     def __post_init__(self) -> None:
         self.name = self.node.name
+        self.most = self.node.room.get(PODS, 0)
 
     def add(self, pod: PlacedPod) -> None:
         self.pods[pod.uid] = pod
@@ -90,6 +92,31 @@ class NodeState:
             pods = [pod for pod in self.pods.values() if pod.owner not in ENDLESS]
             self._ending = PodsOnNode(pods, _sum_of_requests(pods))
         return self._ending
+
+    def left_for(self, pod: WantedPod, *, empty: bool = False) -> list[int]:
+        """What it has of the resources of a pod, and places for pods at last; if ``empty``, once all pods have ended
+        that may. Room is kept for pods that are nominated and as important."""
+        free = self.free
+        left = [free.get(resource, 0) for resource in pod.requests]
+        left.append(self.most - len(self.pods))
+        if empty:
+            ended = self.ending.requests
+            left = [*(amount + ended.get(name, 0) for amount, name in zip(left, pod.requests, strict=False)), left[-1]]
+            left[-1] += len(self.ending.pods)
+        for other in self.nominated:
+            if other.priority >= pod.priority and not (empty and other.owner not in ENDLESS):
+                taken = (*(other.requests.get(name, 0) for name in pod.requests), 1)
+                left = [amount - used for amount, used in zip(left, taken, strict=True)]
+        return left
+
+    def copies(self, pod: WantedPod, *, empty: bool = False) -> int:
+        """How many copies of the pod it has room for, by amounts alone."""
+        left = self.left_for(pod, empty=empty)
+        room = left.pop()
+        for free, amount in zip(left, pod.requests.values(), strict=True):
+            if free < room * amount:
+                room = free // amount
+        return max(0, room)
 
     def _take(self, pod: PlacedPod, sign: int) -> None:
         free = self.free
@@ -132,6 +159,7 @@ class World:
         self._picky: dict[str, PlacedPod] = {}
         self._rules: list[PodRules] = []
         self._suitable: dict[str, tuple[list[NodeState], Counter[str]]] = {}
+        self._places: dict[tuple[str, ...], dict[str, str]] = {}  # by the keys of a topology, and node
         self._selections: dict[int, tuple[WantedPod, str]] = {}  # by identity, with what keeps it
         self._made = 0
         self.evictions: dict[int, tuple[WantedPod, dict[str, tuple[int, bool, Any]]]] = {}  # see victims.py
@@ -280,6 +308,27 @@ class World:
                     found.append(state)
             self._suitable[key] = found, refused
         return self._suitable[key]
+
+    def places(self, pod: WantedPod) -> dict[str, str]:
+        """The place of each node in the topology that binds the copies of a pod together, "" for all if nothing does;
+        without the nodes that lack a label of it."""
+        keys = tuple(dict.fromkeys(term["topologyKey"] for term in pod.near))
+        if keys not in self._places:
+            labels = ((name, state.node.labels) for name, state in self.nodes.items())
+            self._places[keys] = {
+                name: ", ".join(values[key] for key in keys) for name, values in labels if values.keys() >= {*keys}
+            }
+        return self._places[keys]
+
+    def rooms(self, pod: WantedPod, nodes: Iterable[NodeState], *, empty: bool = False) -> dict[str, int]:
+        """How many copies of the pod there is room for, by amounts alone, in each place that takes one."""
+        found: dict[str, int] = {}
+        place_of = self.places(pod)
+        for state in nodes:
+            place = place_of.get(state.name)
+            if place is not None and (copies := state.copies(pod, empty=empty)):
+                found[place] = found.get(place, 0) + copies
+        return found
 
     def only_amounts(self, pod: WantedPod) -> bool:
         """Whether, apart from rules between pods, only amounts of resources and the number of pods decide."""
