@@ -52,13 +52,15 @@ _HOLDING = frozenset({"race", "race3", "freeze", "skew"})
 @dataclass
 class Request(RecordedRequest):
     """``fault`` is the one that has struck it. ``reached``: the server has got it. ``silence``: the seconds in which
-    the client waited in vain; ``served``: those in which the server worked."""
+    the client waited in vain; ``served``: those in which the server worked. ``unread``: the client had gone before
+    the answer came."""
 
     number: int = 0
     fault: str = ""
     reached: bool = False
     silence: float = 0.0
     served: float = 0.0
+    unread: bool = False
 
     @property
     def writes(self) -> bool:
@@ -294,6 +296,7 @@ class _Exchange:
 
     async def _reply(self, answer: _Answer) -> None:
         self.request.status = self.request.status or answer.status
+        self.request.unread = self.reader.at_eof()
         self.writer.write(_response(answer, len(answer.body)) + answer.body)
         await self.writer.drain()
 

@@ -30,7 +30,8 @@ class Upstream(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.got: list[str] = []
-        got = self.got
+        self.delay = 0.0
+        got, upstream = self.got, self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -38,6 +39,7 @@ class Upstream(ThreadingHTTPServer):
             def answer(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 got.append(f"{self.command} {self.path}")
+                time.sleep(upstream.delay)
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 if "watch" in self.path:
@@ -89,10 +91,12 @@ def lane(_lane: Lane, upstream: Upstream) -> Lane:
     return _lane
 
 
-def ask(lane: Lane, method: str = "PATCH", path: str = f"{URL}/a", body: str = "{}") -> urllib3.BaseHTTPResponse:
+def ask(
+    lane: Lane, method: str = "PATCH", path: str = f"{URL}/a", body: str = "{}", timeout: float = 2
+) -> urllib3.BaseHTTPResponse:
     pool = urllib3.connection_from_url(lane.url, retries=False)
     try:
-        return pool.request(method, path, body=body, redirect=False, timeout=2)
+        return pool.request(method, path, body=body, redirect=False, timeout=timeout)
     finally:
         pool.close()
 
@@ -183,6 +187,20 @@ def test_a_server_that_says_nothing(lane: Lane, upstream: Upstream, fault: str, 
     while not lane.requests[0].silence and time.monotonic() < deadline:
         time.sleep(0.01)
     assert lane.requests[0].silence > 0, "the proxy notices that the client has gone"
+
+
+def test_an_answer_that_comes_too_late_is_told_from_one_that_is_read(lane: Lane, upstream: Upstream):
+    """A machine that does too much is a fault that nobody has injected."""
+    assert ask(lane).status == 200
+    upstream.delay = 0.5
+    with pytest.raises(urllib3.exceptions.HTTPError):
+        ask(lane, timeout=0.1)
+    deadline = time.monotonic() + 20
+    while not lane.requests[-1].unread and time.monotonic() < deadline:
+        time.sleep(0.02)
+    in_time, late = lane.requests[-2:]
+    assert (in_time.unread, late.unread) == (False, True)
+    assert late.served >= 0.4 > in_time.served
 
 
 def test_a_slow_answer_is_the_right_one(lane: Lane, monkeypatch: pytest.MonkeyPatch):

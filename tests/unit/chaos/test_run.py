@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from chaos import histories, run, stage
+from chaos.faults import Case
 from chaos.histories import HistoryVerdict
+from chaos.oracle import Violation
 from chaos.places import Place
 from chaos.scenarios import Do, Scenario
 from chaos.stage import Stage
@@ -88,3 +90,21 @@ def test_the_figures_of_histories() -> None:
         "3 histories, 9 tasks, 2 faults, of which 1 ended the task; 16 GPU-hours: 1 right, "
         "1 not known, as a task said, 1 wrong."
     )
+
+
+@pytest.mark.parametrize(("late", "plays"), [(0, 1), (2, 3), (99, 5)])
+def test_a_case_is_played_again_where_the_server_itself_was_too_late(
+    monkeypatch: pytest.MonkeyPatch, late: int, plays: int
+) -> None:
+    """What is broken then is no measure; where it is so each time, it counts."""
+    played: list[int] = []
+
+    def play(_self: Stage, case: Case, _reference: stage.Reference) -> stage.Verdict:
+        played.append(len(played))
+        return stage.Verdict(str(case), True, [Violation("exit", "no")], [], 1.0, overloaded=len(played) <= late)
+
+    monkeypatch.setattr(Stage, "_play", play)
+    bare = Stage.__new__(Stage)
+    verdict = bare.play(Case.parse(PLAYED), stage.Reference("notebook-new"))
+    assert len(played) == plays
+    assert verdict.violations
