@@ -114,7 +114,8 @@ def _options_of(playbook: Playbook) -> list[str]:
     """``--pool=gpuctl_pool`` takes a value, ``--wait,gpuctl_wait`` none, ``-f+gpuctl_src`` one of several."""
     variables = playbook.variables
     own = {f"--{name.removeprefix('gpuctl_').replace('_', '-')}": name for name in variables}
-    short = {"-n": "gpuctl_namespace"} if "gpuctl_namespace" in variables else {}
+    kubectl = {"-n": "gpuctl_namespace", "-A": "gpuctl_all_namespaces"}
+    short = {option: name for option, name in kubectl.items() if name in variables}
     files = _files_variable(playbook)
     # A secret does not belong on a command line.
     given = [

@@ -140,16 +140,15 @@ options:
     version_added: 1.1.0
 """
 
-    # For info modules about jobs, beside their option namespaces.
+    # For modules about jobs, beside their option namespaces.
     ALL_NAMESPACES = r"""
 options:
   all_namespaces:
     description:
       - Without O(namespaces), whether to look at all namespaces. V(false) stands for the one in which M(runwhere.gpuctl.gpuctl_job) would
         act, that of E(GPUCTL_NAMESPACE), else of the kubeconfig's context, else V(default).
-      - An account that may not list the jobs of the whole cluster gets those of that namespace in any case, with a warning.
     type: bool
-    default: true
+    default: false
     version_added: 1.1.0
 """
 

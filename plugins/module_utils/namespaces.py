@@ -8,16 +8,13 @@ than its manifests should.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from .kube.errors import ApiError
 from .labels import DEFAULT_NAMESPACE, DNS_LABEL, LABEL_LENGTH, LABEL_VALUE, owner_of_reserved
 from .options import Options, option
 from .task import Task, TaskFailed
-
-T = TypeVar("T")
 
 ALLOWED_NAMESPACES = "GPUCTL_ALLOWED_NAMESPACES"
 NAMESPACE = "GPUCTL_NAMESPACE"
@@ -28,14 +25,6 @@ class NamespaceOptions(Options):
     """The option of modules that act in namespaces which a manifest or an option names."""
 
     allowed_namespaces: list[str] | None = option("list", elements="str")
-
-
-class NamespacesNeeded(TaskFailed):
-    """The account may not read the jobs of the whole cluster."""
-
-    @classmethod
-    def after(cls, refusal: ApiError) -> NamespacesNeeded:
-        return cls(f"{refusal}. Or set O(namespaces) to those that you may read.")
 
 
 class OwnNamespace(NamedTuple):
@@ -80,34 +69,6 @@ def require_job_name(name: str) -> None:
     """Raises TaskFailed for a name that no job can have: a label selector would be invalid, or one of other labels."""
     if len(name) > LABEL_LENGTH or not re.fullmatch(LABEL_VALUE, name):
         raise TaskFailed(f"O(name): invalid name of a job: {name!r}. To list the jobs, use M(gpuctl_job_info).")
-
-
-def in_own_namespace(task: Task[Any]) -> Task[Any]:
-    """The task in the namespace in which others act, unless its options name some."""
-    if task.options.namespaces:
-        return task
-    own = own_namespace(task, None)
-    require_allowed(task, [own.name], own.origin)
-    return task.with_options(replace(task.options, namespaces=[own.name]))
-
-
-def read_permitted(task: Task[Any], read: Callable[[Task[Any]], T]) -> tuple[Task[Any], T]:
-    """The task and what it has read: of the whole cluster, or of its own namespace if the account may read no more."""
-    try:
-        return task, read(task)
-    except NamespacesNeeded as refusal:
-        own = in_own_namespace(task)
-        try:
-            found = read(own)
-        except ApiError as error:
-            if error.is_forbidden:
-                raise refusal from None
-            raise
-        task.warn(
-            f"Only namespace {own.options.namespaces[0]} is shown, because this account may not list the jobs of the "
-            f"whole cluster. Set O(namespaces) for others."
-        )
-        return own, found
 
 
 def allowed_namespaces(task: Task[Any]) -> Sequence[str] | None:

@@ -34,8 +34,8 @@ description:
 options:
   namespaces:
     description:
-      - Namespaces to look at. The default is all namespaces, which requires cluster-wide permissions. An account without them gets its
-        own namespace, with a warning. That is the one of E(GPUCTL_NAMESPACE), else of the kubeconfig's context, else V(default).
+      - Namespaces to look at. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act.
+      - An account that may not list the jobs of the whole cluster gets this one with O(all_namespaces), too, with a warning.
     type: list
     elements: str
     aliases: [namespace]
@@ -85,6 +85,7 @@ extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.connection.all_namespaces
   - runwhere.gpuctl.prometheus
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.write_module
@@ -95,6 +96,7 @@ EXAMPLES = r"""
 ---
 - name: List jobs that have not used their GPUs for two hours
   runwhere.gpuctl.gpuctl_idle:
+    all_namespaces: true
     idle_for: 2h
     prometheus_url: "{{ prometheus_url }}"
   register: idle
@@ -111,6 +113,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+namespace:
+  description: The namespace that O(all_namespaces=false) stands for; null if others were asked for.
+  returned: always, once the cluster was read
+  type: str
+  sample: team-a
 results:
   description:
     - The jobs that hold accelerators, the idle ones first, and jobs that were warned of.

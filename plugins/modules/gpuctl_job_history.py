@@ -26,7 +26,8 @@ description:
 options:
   namespaces:
     description:
-      - Record only the jobs of these namespaces. The default is all namespaces, which requires cluster-wide permissions.
+      - Record only the jobs of these namespaces. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act, see
+        O(all_namespaces).
     type: list
     elements: str
     aliases: [namespace]
@@ -49,6 +50,7 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.connection.all_namespaces
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
 attributes:
@@ -66,11 +68,17 @@ EXAMPLES = r"""
 ---
 - name: Record the runs of all jobs, and keep them for a year
   runwhere.gpuctl.gpuctl_job_history:
+    all_namespaces: true
     keep_days: 365
     keep_mebibytes: 64
 """
 
 RETURN = r"""
+namespace:
+  description: The namespace that O(all_namespaces=false) stands for; null if others were asked for.
+  returned: always, once the cluster was read
+  type: str
+  sample: team-a
 results:
   description: What was recorded in each namespace that has jobs or a history.
   returned: always, once the cluster was read

@@ -32,7 +32,8 @@ options:
     type: str
   namespaces:
     description:
-      - Return only runs in these namespaces, which are the teams. The default is all namespaces, if the account may list them.
+      - Return only runs in these namespaces, which are the teams. The default is the one in which M(runwhere.gpuctl.gpuctl_job)
+        would act, see O(all_namespaces).
     type: list
     elements: str
     aliases: [namespace]

@@ -41,6 +41,14 @@ options:
     type: list
     elements: str
     aliases: [namespace]
+  all_namespaces:
+    description:
+      - Without O(namespaces), whether to look at all namespaces, as version 1.0 did. V(false) stands for the one in which
+        M(runwhere.gpuctl.gpuctl_job) would act, that of E(GPUCTL_NAMESPACE), else of the kubeconfig's context, else V(default).
+      - An account that may not list the jobs of the whole cluster gets those of that namespace in any case, with a warning.
+    type: bool
+    default: true
+    version_added: 1.1.0
   sweep:
     description: Return only the trainings of this sweep, which are those of one C(matrix).
     type: str
@@ -90,7 +98,6 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.namespaces
-  - runwhere.gpuctl.connection.all_namespaces
   - runwhere.gpuctl.prometheus
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module

@@ -56,16 +56,11 @@ options:
   namespaces:
     description:
       - Show only jobs and quotas in these namespaces. The default is the namespace of the environment variable E(GPUCTL_NAMESPACE), else
-        that of the kubeconfig's context. If neither names one, all namespaces are shown.
+        that of the kubeconfig's context, else V(default), see O(all_namespaces).
       - An account that may not list the jobs of all namespaces gets those of its own, or of V(default), with a warning.
     type: list
     elements: str
     aliases: [namespace]
-  all_namespaces:
-    description: Whether to show all namespaces, also if the kubeconfig's context names one.
-    type: bool
-    default: false
-    version_added: 1.1.0
   table:
     description: Print only this table. By default, all but V(nodes).
     type: str
@@ -101,6 +96,7 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.connection.all_namespaces
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl

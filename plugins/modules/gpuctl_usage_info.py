@@ -44,9 +44,9 @@ options:
     choices: [job, user, team, pool, sweep, gpu_type]
   namespaces:
     description:
-      - Count only jobs of these namespaces. The default is all namespaces, which requires cluster-wide permissions. Only with them, the
-        unallocated hours are known. An account without them gets its own namespace, with a warning. That is the one of
-        E(GPUCTL_NAMESPACE), else of the kubeconfig's context, else V(default).
+      - Count only jobs of these namespaces. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act.
+      - Only with O(all_namespaces), and the permissions to list the jobs of the whole cluster, the unallocated hours are known, and pods count that
+        are not of gpuctl. An account without them gets its own namespace, with a warning.
     type: list
     elements: str
     aliases: [namespace]
@@ -75,6 +75,7 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.connection.all_namespaces
   - runwhere.gpuctl.prometheus
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
@@ -85,11 +86,13 @@ EXAMPLES = r"""
 ---
 - name: Get the GPU-hours of the teams in the last week
   runwhere.gpuctl.gpuctl_usage_info:
+    all_namespaces: true
     range: 7d
   register: usage
 
 - name: Get what each user cost in August
   runwhere.gpuctl.gpuctl_usage_info:
+    all_namespaces: true
     start: "2026-08-01"
     end: "2026-09-01"
     group_by: [user, gpu_type]
@@ -102,6 +105,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+namespace:
+  description: The namespace that O(all_namespaces=false) stands for; null if others were asked for.
+  returned: success
+  type: str
+  sample: team-a
 start:
   description: Beginning of the range.
   returned: success

@@ -60,7 +60,8 @@ def recorded_report(result: Mapping[str, Any]) -> Report:
     errors = [{**row, "reason": row["error"]} for row in rows]
     table = Table(_RECORDED_COLUMNS, rows, "By namespace", first=None)
     summary = Text(str(result["msg"]).splitlines()[-1])
-    return Report("Recorded runs", [Section("", [table, Reasons(errors, None), summary])])
+    own = own_namespace_texts(result.get("namespace"), "record", "recorded")
+    return Report("Recorded runs", [Section("", [table, Reasons(errors, None), summary, *map(Text, own)])])
 
 
 def history_csv(result: Mapping[str, Any]) -> str:

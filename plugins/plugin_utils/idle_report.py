@@ -13,6 +13,7 @@ from typing import Any
 from ..module_utils.kube.errors import as_sentence
 from ..module_utils.manifest.problems import number_of
 from .report import Reasons, Report, Row, Section, Table, Text
+from .screens import own_namespace_texts
 from .text_table import Column
 
 _DONE = {"warn": "warned", "clear": "warning withdrawn", "pause": "paused"}
@@ -38,11 +39,12 @@ def idle_report(result: Mapping[str, Any]) -> Report:
     short = f"{summary} {number_of(left, 'job')} left alone." if left else summary
     if left and len(idle) <= _FIRST_ROWS + 1:
         short += " Add -e gpuctl_all=true to list all."
+    own = [Text(text) for text in own_namespace_texts(result.get("namespace"))]
     return Report(
         "Idle jobs",
         [
-            Section("", [_jobs_table(idle), Text(short)], on="short"),
-            Section("", [_jobs_table(rows), Text(summary)], on="full"),
+            Section("", [_jobs_table(idle), Text(short), *own], on="short"),
+            Section("", [_jobs_table(rows), Text(summary), *own], on="full"),
         ],
     )
 

@@ -123,9 +123,10 @@ def _status(result: Mapping[str, Any], width: int, room: Room | None, paint: Pai
     return joined_blocks(blocks)
 
 
-def own_namespace_texts(namespace: str | None) -> list[str]:
+def own_namespace_texts(namespace: str | None, verb: str = "show", done: str = "shown") -> list[str]:
     """For a result that covers one namespace because nothing asked for others."""
-    return [f"Only namespace {namespace} is shown. Add -e gpuctl_all_namespaces=true to show all."] if namespace else []
+    advice = f"Add -e gpuctl_all_namespaces=true to {verb} all."
+    return [f"Only namespace {namespace} is {done}. {advice}"] if namespace else []
 
 
 _CHECK_COLUMNS = (

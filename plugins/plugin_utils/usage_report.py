@@ -12,6 +12,7 @@ from typing import Any
 
 from ..module_utils.accelerators.catalog import bytes_in
 from .report import Bar, Bars, Figures, Notes, Report, Row, Section, Table, Text
+from .screens import own_namespace_texts
 from .spreadsheet import csv_text
 from .text_table import Column
 
@@ -38,7 +39,7 @@ def usage_report(result: Mapping[str, Any]) -> Report:
             Section("", [Figures(_usage_figures(result))], on="page"),
             Section("Who held them", [_usage_bars(rows, names)] if rows else [], on="page"),
             Section("Figures", [_usage_table(result)] if rows else []),
-            Section("", [*none, Notes(result["notes"])]),
+            Section("", [*none, Notes([*own_namespace_texts(result.get("namespace")), *result["notes"]])]),
             Section("How to read this", [Notes(_meaning(result["totals"]))], on="page"),
         ],
         lead=_time_range(result),

@@ -255,7 +255,10 @@ def usage_group(directory: Path, jobs: int, prometheus_url: str, range_of_time: 
     """The GPU-hours of a day; seconds of the whole command."""
 
     def ours(name: str, **options: str) -> Contender:
-        task = {"runwhere.gpuctl.gpuctl_usage_info": {**range_of_time, **options}, "no_log": True}
+        task = {
+            "runwhere.gpuctl.gpuctl_usage_info": {"all_namespaces": True, **range_of_time, **options},
+            "no_log": True,
+        }
         return Contender(name, _playbook(directory, name.replace(" ", "-"), [task]))
 
     return Group(

@@ -158,6 +158,8 @@ def test_scheduled_templates_run_regularly(configured: Configured):
     }
     assert set(templates) == {"drift.yml", "doctor.yml", "record_history.yml", "idle.yml"}
     assert json.loads(templates["drift.yml"]["extra_vars"]) == {"gpuctl_dir": "cluster"}
+    for name in ("record_history.yml", "idle.yml"):
+        assert json.loads(templates[name]["extra_vars"]) == {"gpuctl_all_namespaces": True}, name
 
 
 def test_the_recipe_of_a_nightly_job_schedules_it(configured: Configured, tmp_path: Path):

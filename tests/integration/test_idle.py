@@ -147,11 +147,11 @@ def test_a_report_names_idle_jobs_and_changes_nothing(world: World) -> None:
 
 
 def test_it_says_where_there_is_nothing_to_judge(world: World) -> None:
-    assert world.idle(namespaces=["kube-system"])["msg"] == "No job holds accelerators."
+    assert world.idle(namespaces=["kube-system"])["msg"] == "no job holds accelerators"
 
 
 def test_an_account_of_one_namespace_has_to_name_it(world: World) -> None:
-    found = world.idle(api_key=LAB_USER_TOKEN)
+    found = world.idle(api_key=LAB_USER_TOKEN, all_namespaces=True)
     assert found["failed"]
     assert found["msg"].endswith("Or set namespaces to those that you may read.")
 

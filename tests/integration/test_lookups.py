@@ -220,6 +220,10 @@ def test_status_without_a_namespace_for_level_submit(
     ansible.job(definition=[compute("web")], namespace=namespace)
     refused = status(ansible)
     assert refused.status == 2
+    assert "Missing permission: list jobs.batch in namespace default." in flat(refused)
+    assert "Or set gpuctl_namespace to those that you may read." in flat(refused)
+    refused = status(ansible, all_namespaces="true")
+    assert refused.status == 2
     assert "Missing permission: list jobs.batch in the whole cluster. The level read of gpuctl_rbac has it." in flat(
         refused
     )
@@ -234,7 +238,10 @@ def test_status_without_a_namespace_for_level_submit(
     assert run.status == 0, run.output
     assert "1 job: 1 " in run.output
     assert f"Only namespace {namespace} is shown. Add -e gpuctl_all_namespaces=true to show all." in flat(run)
-    for forced in (status(here, all_namespaces="true"), here.run("ansible-playbook", "runwhere.gpuctl.idle")):
+    for forced in (
+        status(here, all_namespaces="true"),
+        here.run("ansible-playbook", "runwhere.gpuctl.idle", "-e", "gpuctl_all_namespaces=true"),
+    ):
         assert forced.status == 0, forced.output
         assert f"Only namespace {namespace} is shown, because this account may not list the jobs" in flat(forced)
 

@@ -84,6 +84,49 @@ def test_history_shows_the_namespace_of_the_context(ansible: Ansible, recorder: 
     assert "Only namespace" not in everything.output
 
 
+@pytest.mark.parametrize(
+    ("name", "done", "verb"),
+    [("usage", "shown", "show"), ("idle", "shown", "show"), ("record_history", "recorded", "record")],
+)
+def test_other_playbooks_about_jobs_keep_to_the_context_too(
+    ansible: Ansible, recorder: Recorder, namespace: str, name: str, done: str, verb: str
+):
+    own = with_context(ansible, recorder, namespace)
+    recorder.clear()
+    shown = playbook(own, name)
+    assert shown.status == 0, shown.output
+    only = f"Only namespace {namespace} is {done}. Add -e gpuctl_all_namespaces=true to {verb} all."
+    assert only in shown.output
+    assert [str(each) for each in recorder.requests if each.path == "/apis/apps/v1/deployments"] == []
+    everything = playbook(own, name, all_namespaces="true")
+    assert everything.status == 0, everything.output
+    assert "Only namespace" not in everything.output
+    assert [str(each) for each in recorder.requests if each.path == "/apis/apps/v1/deployments"] != []
+    assert "Only namespace" not in playbook(own, name, namespace="default").output
+
+
+@pytest.mark.parametrize(
+    "module", ["gpuctl_usage_info", "gpuctl_job_history_info", "gpuctl_job_history", "gpuctl_idle"]
+)
+def test_modules_about_jobs_return_the_namespace_of_the_environment(
+    ansible: Ansible, recorder: Recorder, namespace: str, module: str
+):
+    own = with_context(ansible, recorder, "elsewhere", GPUCTL_NAMESPACE=namespace)
+    assert own.module(module).result["namespace"] == namespace
+    assert own.module(module, all_namespaces=True).result["namespace"] is None
+    assert own.module(module, namespaces=["default"]).result["namespace"] is None
+    limited = own.module(module, allowed_namespaces=["team-b"])
+    assert f"GPUCTL_NAMESPACE: namespace not allowed: {namespace}. Use one of: team-b." in limited.message
+
+
+def test_without_a_context_namespace_those_that_are_allowed_are_counted(ansible: Ansible, namespace: str):
+    """As for a team of AWX, whose credential names its namespaces."""
+    ansible.job(definition=compute("web"), namespace=namespace)
+    found = ansible.module("gpuctl_job_history_info", allowed_namespaces=[namespace, "default"]).result
+    assert found["namespace"] is None
+    assert "web" in {row["name"] for row in found["results"]}
+
+
 def test_an_unusable_namespace_is_refused_before_any_request(ansible: Ansible, recorder: Recorder):
     recorder.clear()
     refused = with_context(ansible, recorder, "a_b").job(definition=compute("web"))

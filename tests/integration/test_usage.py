@@ -60,7 +60,7 @@ class World:
         assert status == 200, answer
 
     def usage(self, **options: Any) -> dict[str, Any]:
-        found = self.ansible.module("gpuctl_usage_info", **{**WINDOW, **options})
+        found = self.ansible.module("gpuctl_usage_info", **{"all_namespaces": True, **WINDOW, **options})
         assert not found.failed, found.message
         return found.result
 
@@ -79,7 +79,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             if pod.gone:
                 api.create("pod", pod_object(pod), pod.team)
                 world.report(pod)
-        recorded = world.ansible.module("gpuctl_job_history")
+        recorded = world.ansible.module("gpuctl_job_history", all_namespaces=True)
         assert not recorded.failed, recorded.message
         for pod in PODS:
             if pod.gone:
@@ -134,7 +134,7 @@ def test_the_hours_are_exact_without_prometheus(world: World, group: str, attrib
 def test_unallocated_hours_are_the_rest(world: World):
     """The simulated nodes have joined after the schedule, so there was nothing to hold by what Kubernetes knows."""
     assert world.usage()["capacity_hours"] == 0
-    later = world.ansible.module("gpuctl_usage_info", range="1m").result
+    later = world.ansible.module("gpuctl_usage_info", range="1m", all_namespaces=True).result
     assert 0 <= later["unallocated_hours"] <= later["capacity_hours"] <= NODES * GPUS
 
 

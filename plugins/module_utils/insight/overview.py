@@ -17,7 +17,6 @@ from ..cluster.read_nodes import read_uses
 from ..jobs.job_options import JOB_KINDS
 from ..kube.errors import ApiError
 from ..kube.resources import NODE
-from ..namespaces import NamespaceOptions, OwnNamespace, context_namespace, read_permitted, require_allowed
 from ..nodes.node_info import NODE_STATUSES, NodeInfoOptions, full_key
 from ..options import option
 from ..pools.pool_info import pool_rows, read_pool_rows
@@ -25,15 +24,14 @@ from ..quotas.quota_info import QuotaInfoOptions, read_quota_rows
 from ..task import ModuleSpec, Task, TaskFailed
 from .jobs.job_info import JobInfoOptions, names_not_found, read_jobs_info
 from .jobs.job_rows import age
+from .listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted
 
 Row = dict[str, Any]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusOptions(NamespaceOptions):
-    namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
-    all_namespaces: bool = option("bool", default=False)
+class StatusOptions(ListedNamespacesOptions):
     pool: str | None = option("str")
     kind: str | None = option("str", choices=list(JOB_KINDS))
     status: str | None = option("str")
@@ -58,8 +56,8 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     if options.watch is not None and options.watch < 1:
         raise TaskFailed(f"watch: {options.watch} is below 1. Give the seconds between two reads.")
     unreadable: dict[str, str] = {}
-    own = _own_namespace(task)
-    job_task = task.with_options(_job_options(options, [own.name] if own else options.namespaces))
+    listed, own = in_requested_namespaces(task)
+    job_task = task.with_options(_job_options(options, listed.options.namespaces))
     job_task, jobs = read_permitted(job_task, read_jobs_info)
     quotas = _if_readable(unreadable, "quotas", lambda: _quota_rows(job_task)) or []
     nodes, pools = _nodes_and_pools(task, unreadable)
@@ -68,7 +66,7 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     return {
         "changed": False,
         "format": options.format,
-        "namespace": own.name if own else None,
+        "namespace": own,
         "jobs": with_restarts(jobs["results"], jobs["pods"], datetime.now(timezone.utc)),
         "pods": jobs["pods"] if options.pods else [],
         "quotas": quotas,
@@ -79,15 +77,6 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
 
 
 MODULE = ModuleSpec(StatusOptions, run)
-
-
-def _own_namespace(task: Task[StatusOptions]) -> OwnNamespace | None:
-    """The one that the environment or the context names, unless the options ask for others."""
-    options = task.options
-    own = None if options.namespaces or options.all_namespaces else context_namespace(task)
-    if own:
-        require_allowed(task, [own.name], own.origin)
-    return own
 
 
 def _job_options(options: StatusOptions, namespaces: list[str] | None) -> JobInfoOptions:

@@ -23,6 +23,7 @@ def idle_options(options: Any) -> IdleOptions:
     prometheus = {name: getattr(options, name) for name in PrometheusOptions.argument_spec()}
     return IdleOptions(
         namespaces=options.namespaces or None,
+        all_namespaces=True,
         allowed_namespaces=options.allowed_namespaces,
         idle_for=options.idle_for,
         below=options.idle_below,

@@ -35,10 +35,11 @@ from ...kube.client import Client
 from ...kube.errors import KubeError, as_sentence
 from ...labels import HISTORY, MAIN_CONTAINER
 from ...manifest.problems import number_of
-from ...namespaces import NamespaceOptions, listed_namespaces
+from ...namespaces import listed_namespaces
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from ...wait.job_wait import end_of_log
+from ..listed_namespaces import ListedNamespacesOptions, in_requested_namespaces
 from .past_runs import KnownRuns, read_known_runs
 
 Object = Mapping[str, Any]
@@ -47,8 +48,7 @@ _LOGS = 50  # of one task; the next one reads others
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobHistoryOptions(NamespaceOptions):
-    namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+class JobHistoryOptions(ListedNamespacesOptions):
     keep_days: int = option("int", default=HistoryLimits().days)
     keep_mebibytes: int = option("int", default=HistoryLimits().mebibytes)
     logs: bool = option("bool", default=True)
@@ -66,8 +66,9 @@ def run(task: HistoryTask) -> dict[str, Any]:
         if value > MOST_KEPT:
             raise TaskFailed(f"O({name}): {value} is above {MOST_KEPT}. Give {MOST_KEPT} or less.")
     limits = HistoryLimits(options.keep_days, options.keep_mebibytes)
+    task, own = in_requested_namespaces(task)
     client, now = task.client(), datetime.now(timezone.utc)
-    known = read_known_runs(client, listed_namespaces(task, options.namespaces or None))
+    known = read_known_runs(client, listed_namespaces(task, task.options.namespaces or None))
     know_accelerators(client, task.warn, ())
     live = {obj["metadata"]["uid"] for obj in known.workloads}
     places = {*known.histories, *known.ledgers, *(obj["metadata"]["namespace"] for obj in known.workloads)}
@@ -107,12 +108,13 @@ def run(task: HistoryTask) -> dict[str, Any]:
     message = f"{number_of(len(rows), 'namespace')}: {number_of(begun, 'new run')}, {number_of(ends, 'new end')}"
     result = {
         "changed": any(row["new_runs"] or row["new_ends"] or row["removed_runs"] for row in rows),
+        "namespace": own,
         "results": rows,
         "msg": message,
     }
     if failed:
         errors = "\n".join(f"namespace {row['namespace']}: {row['error']}" for row in failed)
-        raise TaskFailed(f"{errors}\n{message}", **{key: result[key] for key in ("changed", "results")})
+        raise TaskFailed(f"{errors}\n{message}", **{key: result[key] for key in ("changed", "namespace", "results")})
     return result
 
 

@@ -16,9 +16,10 @@ from ...given_times import InvalidTime
 from ...jobs.job_options import JOB_KINDS
 from ...jobs.runs.run_history import ENDED, PastRun, end_of, exit_code_of, live_keys, read_history, run_of_entry
 from ...kube.times import read_time, time_as_text
-from ...namespaces import NamespaceOptions, in_own_namespace, listed_namespaces, read_permitted
+from ...namespaces import listed_namespaces
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
+from ..listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted
 from .past_runs import KnownRuns, read_known_runs, submitter_of, user_of
 from .run_times import time_ago
 
@@ -26,12 +27,10 @@ UNFINISHED_RUN = "Running"
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobHistoryInfoOptions(NamespaceOptions):
+class JobHistoryInfoOptions(ListedNamespacesOptions):
     name: str | None = option("str")
     kind: str | None = option("str", choices=list(JOB_KINDS))
     user: str | None = option("str")
-    namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
-    all_namespaces: bool = option("bool", default=True)
     pool: str | None = option("str")
     sweep: str | None = option("str")
     result: list[str] | None = option("list", elements="str", choices=[UNFINISHED_RUN, *ENDED])
@@ -51,15 +50,14 @@ def run(task: InfoTask) -> dict[str, Any]:
         since = time_ago(options.since, now) if options.since else None
     except InvalidTime as problem:
         raise TaskFailed(str(problem)) from None
-    narrowed = not (options.all_namespaces or options.namespaces)
-    read, known = read_permitted(in_own_namespace(task) if narrowed else task, _known_runs)
+    task, own = in_requested_namespaces(task)
+    task, known = read_permitted(task, _known_runs)
     know_accelerators(task.client(), task.warn, ())
     rows = [row for row in history_rows(known, now) if _is_wanted(row, options, since)]
     rows.sort(key=lambda row: (row["submitted_at"] or "", row["name"]), reverse=True)
     shown = rows[: options.limit] if options.limit else rows
     if not options.manifests:
         shown = [{**row, "manifest": None} for row in shown]
-    own = read.options.namespaces[0] if narrowed and read.options.namespaces else None
     return {"changed": False, "namespace": own, "results": shown, "total": len(rows)}
 
 

@@ -30,11 +30,12 @@ from ...kube.resources import POD
 from ...kube.times import now_as_text, time_as_text
 from ...labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, MANAGED, job_name_of
 from ...manifest.problems import number_of
-from ...namespaces import NamespaceOptions, NamespacesNeeded, listed_namespaces, read_permitted
+from ...namespaces import listed_namespaces
 from ...options import ConcurrencyOptions, option
 from ...policies.policy_rules import IdleLimit, strictest_limits
 from ...task import ModuleSpec, Task, TaskFailed
 from ..fitting_lists import list_fitting
+from ..listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
 from ..prometheus.current_use import recorded_since
 from ..prometheus.prometheus_client import Prometheus, open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
@@ -65,8 +66,7 @@ _EXEMPT_NAME = re.compile(r"[a-z0-9.*?\[\]!-]{1,253}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class IdleOptions(NamespaceOptions, PrometheusOptions, ConcurrencyOptions):
-    namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+class IdleOptions(ListedNamespacesOptions, PrometheusOptions, ConcurrencyOptions):
     idle_for: str | None = option("str")
     below: float | None = option("float")
     grace: str = option("str", default="1h")
@@ -110,12 +110,13 @@ def run(task: Task[IdleOptions]) -> dict[str, Any]:
             "O(action=pause): no Prometheus is named, and the one that decides what is paused is not looked for. Set "
             "O(prometheus_url), or O(prometheus_service) to namespace/name:port."
         )
+    task, own = in_requested_namespaces(task)
     task, jobs = read_permitted(task, lambda task: _read_held_jobs(task, policy, now))
     if any(job.held for job in jobs):
         prometheus = open_prometheus(task, task.options)
         for idle_for in sorted({job.policy.idle_for for job in jobs if job.held}):
-            own = [job for job in jobs if job.policy.idle_for == idle_for]
-            _judge_jobs(task, own, _usage(prometheus, idle_for, task), now)
+            those = [job for job in jobs if job.policy.idle_for == idle_for]
+            _judge_jobs(task, those, _usage(prometheus, idle_for, task), now)
     diff: list[Any] = []
     if policy.acts:
         for job in jobs:
@@ -124,12 +125,15 @@ def run(task: Task[IdleOptions]) -> dict[str, Any]:
     rows = [_job_row(job) for job in sorted(jobs, key=lambda job: (not job.finding.idle, job.id))]
     result = {
         "changed": any(job.action != NOTHING and job.error is None for job in jobs),
+        "namespace": own,
         "results": rows,
         "diff": diff,
         "msg": _idle_summary(jobs),
     }
     if failed := [f"{job.kind} {job.id[1]} in namespace {job.id[0]}: {job.error}" for job in jobs if job.error]:
-        raise TaskFailed("\n".join(failed), **{name: result[name] for name in ("changed", "results", "diff")})
+        raise TaskFailed(
+            "\n".join(failed), **{name: result[name] for name in ("changed", "namespace", "results", "diff")}
+        )
     return result
 
 
@@ -390,7 +394,7 @@ def _job_row(job: HeldJob) -> dict[str, Any]:
 
 def _idle_summary(jobs: Sequence[HeldJob]) -> str:
     if not jobs:
-        return "No job holds accelerators."
+        return "no job holds accelerators"
     idle = [job for job in jobs if job.finding.idle]
     devices = sum(job.held.devices for job in idle if job.held)
     parts = [f"{number_of(len(idle), 'idle job')} with {number_of(devices, 'accelerator')}" if idle else "no idle jobs"]

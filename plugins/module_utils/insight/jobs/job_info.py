@@ -23,19 +23,13 @@ from ...kube.errors import ApiError, KubeError, if_allowed
 from ...kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
 from ...kube.shapes import MalformedObject
 from ...labels import APP, JOB_TYPE, POOL, SWEEP, job_name_of, owner_of_reserved, service_name
-from ...namespaces import (
-    NamespaceOptions,
-    NamespacesNeeded,
-    allowed_namespaces,
-    in_own_namespace,
-    listed_namespaces,
-    read_permitted,
-)
+from ...namespaces import NamespaceOptions, allowed_namespaces, listed_namespaces
 from ...options import option
 from ...redaction import live_secret_values, masked_object, redact_messages
 from ...task import ModuleSpec, Task, TaskFailed
 from ..fitting_lists import list_fitting
 from ..history.gone_run import gone_run_message
+from ..listed_namespaces import NamespacesNeeded, in_own_namespace, read_permitted
 from ..prometheus.current_use import PodUse, read_current_use, use_of_job
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings

@@ -26,12 +26,13 @@ from ...kube.errors import ApiError, as_sentence
 from ...kube.resources import NODE, POD
 from ...kube.times import read_time, time_as_text
 from ...labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, MANAGED, POOL, SUBMITTED_BY, SWEEP, is_managed, job_name_of
-from ...namespaces import NamespaceOptions, NamespacesNeeded, listed_namespaces, read_permitted
+from ...namespaces import listed_namespaces
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from ...wording import worded
 from ..history.past_runs import note_malformed_entry, read_histories, user_of
 from ..history.run_times import usage_range
+from ..listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from .gpu_usage import GROUPS, Owner, Use, usage_rows, use_of_hold, with_measurements
@@ -41,12 +42,11 @@ JobId = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class UsageInfoOptions(PrometheusOptions, NamespaceOptions):
+class UsageInfoOptions(PrometheusOptions, ListedNamespacesOptions):
     range: str | None = option("str")
     start: str | None = option("str")
     end: str | None = option("str")
     group_by: list[str] | None = option("list", elements="str", choices=list(GROUPS))
-    namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
     idle_below: float = option("float", default=0.05)
     prices: Mapping[str, Any] | None = option("dict")
     currency: str | None = option("str")
@@ -67,6 +67,7 @@ def run(task: UsageTask) -> dict[str, Any]:
         raise TaskFailed(f"O(idle_below): {options.idle_below:g} is not a part. Use 0 to 1, such as 0.05 for 5 %.")
     group_by = list(dict.fromkeys(options.group_by or ["team"]))
     prices = _prices(options)
+    task, own = in_requested_namespaces(task)
     task, seen = read_permitted(task, lambda task: read_cluster(task, since))
     measured = _measured_usage(task, since, until)
     uses = uses_of(seen, since.timestamp(), until.timestamp())
@@ -84,6 +85,7 @@ def run(task: UsageTask) -> dict[str, Any]:
     whole = sum(hours for use in uses for row, hours in use.rows() if row.kind == DEVICES)
     return {
         "changed": False,
+        "namespace": own,
         "start": time_as_text(since),
         "end": time_as_text(until),
         "group_by": group_by,

@@ -28,7 +28,6 @@ OWN_DEFAULT = {
     "gpuctl_job.missing_ok": False,
     "gpuctl_job.recreate": False,
     "gpuctl_job.preempt": False,
-    "gpuctl_job_history_info.all_namespaces": False,
     "gpuctl_drift_info.fail_on": "warning",
 }
 # Not given is neither true nor false.
