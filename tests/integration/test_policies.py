@@ -218,6 +218,11 @@ def test_a_job_that_others_scale_beyond_the_policy_says_which_one(place: Place):
     said = "4 GPUs in a job, more than team vision may use. Use at most 2."
     assert eventually(lambda: said in reason() and reason())
     assert f"policy {place.name}" in reason()
+    waited = place.ansible.job(name="web", namespace=place.namespace, replicas=4, wait=True, wait_timeout=90)
+    assert waited.failed
+    ends = f"will not become ready: no further pods can be created: policy {place.name}"
+    assert ends in waited.message, "it does not wait to the end for what only a person can mend"
+    assert said in waited.message
     place.apply(max_gpus_per_job=4)
     assert said not in reason()
 

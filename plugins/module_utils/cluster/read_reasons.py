@@ -85,7 +85,7 @@ def reasons_of(
     pod_nodes = nodes if nodes is not None else _nodes_in_doubt(client, chain(*(pods.get(job, ()) for job in active)))
     preemptions = _read_preemptions(client, active, pods, uses)
     queued = read_queued(client, workloads, pods)
-    forbidden = _forbidden(client, active, pods)
+    forbidden = read_forbidden(client, active, pods)
     here: dict[str, list[Object]] = defaultdict(list)
     for event in events:
         here[event["metadata"]["namespace"]].append(event)
@@ -103,8 +103,13 @@ def reasons_of(
     return {job: reason for job, reason in found.items() if reason}
 
 
-def _forbidden(client: Client, workloads: Mapping[K, Object], pods: Mapping[K, Sequence[Object]]) -> dict[K, str]:
-    """What policies say against Deployments with fewer pods than they ask for, such as after a ``kubectl scale``."""
+def read_forbidden(
+    client: Client, workloads: Mapping[K, Object], pods: Mapping[K, Sequence[Object]], *, again: bool = False
+) -> dict[K, str]:
+    """What policies say against Deployments with fewer pods than they ask for, such as after a ``kubectl scale``.
+
+    ``again``: also where this connection has read the policies before.
+    """
     lacking = {
         job: workload
         for job, workload in workloads.items()
@@ -112,7 +117,8 @@ def _forbidden(client: Client, workloads: Mapping[K, Object], pods: Mapping[K, S
     }
     if not lacking:
         return {}
-    denying = [policy for policy in read_declared(client, lambda _text: None).policies if policy.action == "deny"]
+    declared = read_declared(client, lambda _text: None, again=again)
+    denying = [policy for policy in declared.policies if policy.action == "deny"]
     if not denying:
         return {}
     from ..policies.guards import broken_rules  # Here: many clusters have no policy.
@@ -120,7 +126,8 @@ def _forbidden(client: Client, workloads: Mapping[K, Object], pods: Mapping[K, S
     found = {}
     for job, workload in lacking.items():
         texts = (broken_rules(policy, workload["metadata"]["namespace"], [workload]) for policy in denying)
-        found[job] = next((text.rstrip(".") for _place, text in chain.from_iterable(texts)), "")
+        if text := next((text.rstrip(".") for _place, text in chain.from_iterable(texts)), ""):
+            found[job] = text
     return found
 
 

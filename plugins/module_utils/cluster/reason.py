@@ -118,7 +118,7 @@ def _reasons(
     if around.forbidden and found.number < pods_wanted(workload):
         # The update of its ReplicaSet is refused: the controller leaves no event and no condition then
         # (deployment/sync.go, scaleReplicaSet).
-        yield PendingReason(f"no further pods can be created: {around.forbidden}")
+        yield PendingReason(f"no further pods can be created: {around.forbidden}", needs_user=True)
     succeeded = sum(has_succeeded(pod) for pod in (*found.active, *found.finished))
     if status_of(workload) != "Running" and succeeded < pods_wanted(workload):  # else others have taken their place
         yield from _present(found.problem(pod, events) for pod in found.finished)

@@ -16,7 +16,7 @@ from ..cluster.nodes import Node, slim_node
 from ..cluster.pending_reason import PendingReason
 from ..cluster.read_devices import read_devices
 from ..cluster.read_nodes import read_node
-from ..cluster.read_reasons import read_queued
+from ..cluster.read_reasons import read_forbidden, read_queued
 from ..cluster.reason import ClusterView, pending_reasons, quota_refusal, refused_condition
 from ..cluster.related import is_pod_ready, own_pods, pods_of_template
 from ..cluster.status import is_held, is_suspended, is_terminating
@@ -85,7 +85,8 @@ class Feasibility:
         try:
             nodes = self._nodes_for(current)
             lost, devices = self._lost_nodes(current), self._devices_for(current)
-            around = ClusterView(nodes, lost, devices=devices, queued=self._queued(workload, current))
+            queued, forbidden = self._queued(workload, current), self._forbidden(workload, current)
+            around = ClusterView(nodes, lost, devices=devices, queued=queued, forbidden=forbidden)
             found = list(pending_reasons(workload, current, events, around))
             holds = partial(self._holds, namespace=namespace, pods=current, fresh=fresh)
             final = next(filter(holds, (reason for reason in found if reason.final)), None)
@@ -157,6 +158,14 @@ class Feasibility:
         suspended = is_suspended(workload)  # Kueue says nothing of a job that it has just admitted.
         read = partial(read_queued, self._client, {uid: workload}, {uid: pods})
         return self._cached(("queue", uid, suspended, frozenset(pod_groups_of(pods))), lambda: read().get(uid))
+
+    def _forbidden(self, workload: Object, pods: Sequence[Object]) -> str:
+        """What a policy says against as many pods as the job asks for. One that has forbidden it is read again."""
+        uid = workload["metadata"]["uid"]
+        read = partial(read_forbidden, self._client, {uid: workload}, {uid: pods})
+        if not read():
+            return ""
+        return self._cached(("policies", uid, workload["spec"]["replicas"]), lambda: read(again=True).get(uid, ""))
 
     def _lost_nodes(self, pods: Sequence[Object]) -> list[Node]:
         """The nodes that pods seem to have been lost with."""

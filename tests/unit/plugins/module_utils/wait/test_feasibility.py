@@ -7,7 +7,9 @@ import math
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declared
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pending_reason import PendingReason
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import ACCELERATORS_CONFIG_MAP
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait import feasibility
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wait.feasibility import GRACE, Feasibility
 
@@ -30,10 +32,11 @@ class Clock:
 
 
 class Quotas:
-    """A client of a cluster with one quota, and no events."""
+    """A client of a cluster with one quota, and no events or policies."""
 
     def __init__(self, limit: str) -> None:
         self.limit = limit
+        self.remembered = {ACCELERATORS_CONFIG_MAP: Declared()}
 
     def list_objects(self, resource: Any, namespace: str, **selectors: str) -> list[dict[str, Any]]:
         return (
@@ -113,3 +116,25 @@ def test_a_crash_loop_is_not_forgotten_while_its_container_runs_once_more(clock:
     assert seen(checks, "x-1", RUNNING) == crash_loop
     assert seen(checks, "x-1", RUNNING, ready="True") is None
     assert seen(checks, "x-2", RUNNING) is None, "another pod has taken its place"
+
+
+@pytest.mark.parametrize("raised", [False, True])
+def test_a_policy_that_forbids_further_pods_is_read_again_before_it_is_final(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, *, raised: bool
+) -> None:
+    said, reads = "policy company: 4 GPUs in a job, more than team ml may use. Use at most 2", []
+
+    def read_forbidden(_client: Any, workloads: Any, _pods: Any, *, again: bool = False) -> dict[str, str]:
+        reads.append(again)
+        return {} if again and raised else dict.fromkeys(workloads, said)
+
+    monkeypatch.setattr(feasibility, "read_forbidden", read_forbidden)
+    checks = Feasibility(Quotas("1"), new_nodes=False, clock=clock)  # type: ignore[arg-type]
+    scaled = workload("Deployment", replicas=4)
+    found = [checks.of(scaled, [], [], fresh=False)]
+    clock.now += GRACE
+    found.append(checks.of(scaled, [], [], fresh=False))
+    texts = [[reason and reason.text for reason in each] for each in found]
+    sentence = None if raised else f"no further pods can be created: {said}"
+    assert texts == [[None, sentence], [sentence, sentence]]
+    assert reads == [False, True, False, True]
