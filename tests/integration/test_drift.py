@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Module
 from .accounts import account
 from .ansible import Ansible, Run
 from .api import PATHS, Api, eventually
+from .kubelet import ended
 from .manifests import compute, inference, notebook, training
 from .namespaces import remove_namespaces, unused_namespace
 from .pools import POOL, SYSTEM, Field
@@ -127,13 +129,15 @@ def declare(world: World) -> None:
     here: Row = {"namespace": team}
     hub = {"name": "HUB", "value_from": {"configMapKeyRef": {"name": "kube-root-ca.crt", "key": "ca.crt"}}}
     environment = {"env": [{"name": "A", "value": "1"}, {"name": "API_TOKEN", "value": "s3cr3t-v4lue"}, hub]}
+    environment["env"] += [{"name": "B", "value": "2"}]
+    keys = [{"name": name, "value_from": {"secretKeyRef": {"name": "keys", "key": "one"}}} for name in ("ONE", "TWO")]
     world.write(
         "jobs.yaml",
         compute("web", job=here, environment=environment, service={"replicas": 2, "port": 80}),
         compute("gone", job=here),
         compute("old", job=here),
         inference("serve", job=here, autoscaling={"min_replicas": 1, "max_replicas": 3}),
-        notebook("lab", job=here, resources={"pool": pools("a")}),
+        notebook("lab", job=here, environment={"env": keys}, resources={"pool": pools("a")}),
         training("train", job=here),
     )
 
@@ -215,6 +219,36 @@ def undeclare(name: str, keep: Callable[[World, Row], bool]) -> Callable[[World]
         )
 
     return do
+
+
+def look_alike(kind: str, name: str, job: str, manager: str, *, every: bool = False) -> Plant:
+    """A workload of others that wears the name of a job, or ``every`` label, and takes GPUs."""
+
+    def do(world: World) -> None:
+        worn = world.api.get(kind, job, world.team)["metadata"]["labels"] if every else {"app": job}
+        gpus = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "2"}}}
+        pod: Row = {"containers": [gpus], **({"restartPolicy": "Never"} if kind == "job" else {})}
+        template = {"metadata": {"labels": {**worn, "mine": "yes"}}, "spec": pod}
+        spec = (
+            {"template": template}
+            if kind == "job"
+            else {"selector": {"matchLabels": {"mine": "yes"}}, "template": template}
+        )
+        body = {"metadata": {"name": name, "namespace": world.team, "labels": worn}, "spec": spec}
+        status, answer = world.api.call("POST", f"{PATHS[kind].format(world.team)}?fieldManager={manager}", body)
+        assert status == 201, answer
+
+    return Plant(do, of("Job" if kind == "job" else "Deployment", name), None, "added", manager)
+
+
+def foreign_autoscaler(world: World) -> None:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    body = {
+        "metadata": {"name": "mine", "namespace": world.team},
+        "spec": {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 9},
+    }
+    status, answer = world.api.call("POST", f"{PATHS['hpa'].format(world.team)}?fieldManager=kubectl-autoscale", body)
+    assert status == 201, answer
 
 
 def edit_pool(world: World) -> None:
@@ -342,6 +376,107 @@ PLANTS = {
         edit_pool, lambda world: f"ConfigMap/{SYSTEM}/pool-{world.field.pool('a')}",
         "metadata.annotations[runwhere.ai/description]", "changed", "kubectl-edit",
     ),
+    "let a Secret be missing": on_job(
+        "statefulset", "lab",
+        container(env=[{"name": "ONE", "valueFrom": {"secretKeyRef": {"key": "one", "optional": True}}}]),
+        f"{MAIN}.env[ONE].valueFrom.secretKeyRef", "changed", "kubectl-edit",
+    ),
+    "read another key": on_job(
+        "statefulset", "lab", container(env=[{"name": "TWO", "valueFrom": {"secretKeyRef": {"key": "two"}}}]),
+        f"{MAIN}.env[TWO].valueFrom.secretKeyRef", "changed", "kubectl-set",
+    ),
+    "select nodes": on_job(
+        "deployment", "serve", {"spec": {"template": {"spec": {"nodeSelector": {"disk": "ssd"}}}}},
+        "spec.template.spec.nodeSelector", "added", "k9s",
+    ),
+    "imitate a name": look_alike("deployment", "web-2", "web", "kubectl-create"),
+    "imitate all labels": look_alike("deployment", "serve-2", "serve", "argocd-controller", every=True),
+    "imitate a training": look_alike("job", "train-2", "train", "kubectl-create"),
+    "scale by another autoscaler": Plant(
+        foreign_autoscaler, of("HorizontalPodAutoscaler", "mine"), None, "added", "kubectl-autoscale"
+    ),
+    "tolerate everything": on_job(
+        "deployment", "web", {"spec": {"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}},
+        "spec.template.spec.tolerations", "added", "kubectl-edit",
+    ),
+    "use the network of the node": on_job(
+        "deployment", "web", {"spec": {"template": {"spec": {"hostNetwork": True}}}}, "spec.template.spec.hostNetwork",
+        "added", "kubectl-patch",
+    ),
+    "add a volume": on_job(
+        "deployment", "web", {"spec": {"template": {"spec": {"volumes": [{"name": "scratch", "emptyDir": {}}]}}}},
+        "spec.template.spec.volumes[scratch]", "added", "Lens",
+    ),
+    "set another priority": on_job(
+        "statefulset", "lab", {"spec": {"template": {"spec": {"priorityClassName": "gpuctl-high"}}}},
+        "spec.template.spec.priorityClassName", "changed", "kubectl-edit",
+    ),
+    "pull otherwise": on_job(
+        "deployment", "serve", container(imagePullPolicy="Never"), f"{MAIN}.imagePullPolicy", "changed", "kubectl-edit"
+    ),
+    "probe less often": on_job(
+        "statefulset", "lab", container(readinessProbe={"periodSeconds": 77}), f"{MAIN}.readinessProbe.periodSeconds",
+        "changed", "kubectl-edit",
+    ),
+    "allow more privileges": on_job(
+        "deployment", "serve", container(securityContext={"allowPrivilegeEscalation": True}),
+        f"{MAIN}.securityContext.allowPrivilegeEscalation", "changed", "kubectl-patch",
+    ),
+    "run as root": on_job(
+        "deployment", "serve", container(securityContext={"runAsUser": 0}), f"{MAIN}.securityContext.runAsUser",
+        "added", "kubectl-patch",
+    ),
+    "add arguments": on_job(
+        "deployment", "serve", container(args=["--debug"]), f"{MAIN}.args", "added", "kubectl-edit"
+    ),
+    "remove a variable": Plant(
+        lambda world: world.patch(
+            "kubectl-set", "deployment", "web", container(env=[{"name": "B", "$patch": "delete"}]), world.team
+        ),
+        of("Deployment", "web"), f"{MAIN}.env[B]", "removed", None,
+    ),
+    "add an init container": on_job(
+        "deployment", "web", {"spec": {"template": {"spec": {"initContainers": [{"name": "setup", "image": "sh"}]}}}},
+        "spec.template.spec.initContainers[setup]", "added", "kubectl-edit",
+    ),
+    "publish what is not ready": on_job(
+        "service", "svc-serve", {"spec": {"publishNotReadyAddresses": True}}, "spec.publishNotReadyAddresses", "added",
+        "kubectl-edit",
+    ),
+    "scale further down": on_job(
+        "hpa", "serve", {"spec": {"minReplicas": 2}}, "spec.minReplicas", "changed", "kubectl-patch"
+    ),
+    "retry more often": on_job(
+        "job", "train", {"spec": {"backoffLimit": 99}}, "spec.backoffLimit", "changed", "kubectl-edit"
+    ),
+    "keep a training longer": on_job(
+        "job", "train", {"spec": {"ttlSecondsAfterFinished": 7}}, "spec.ttlSecondsAfterFinished", "changed",
+        "kubectl-patch",
+    ),
+    "end a training early": on_job(
+        "job", "train", {"spec": {"activeDeadlineSeconds": 99999}}, "spec.activeDeadlineSeconds", "added",
+        "kubectl-edit",
+    ),
+    "wait after a start": on_job(
+        "deployment", "web", {"spec": {"minReadySeconds": 9}}, "spec.minReadySeconds", "added", "kubectl-edit"
+    ),
+    "label the pods": on_job(
+        "statefulset", "lab", {"spec": {"template": {"metadata": {"labels": {"runwhere.ai/priority": "low"}}}}},
+        "spec.template.metadata.labels[runwhere.ai/priority]", "changed", "kubectl-label",
+    ),
+    "unlabel a job": Plant(
+        lambda world: world.patch(
+            "kubectl-label", "deployment", "serve", labels("runwhere.ai/priority", None), world.team, MERGE
+        ),
+        of("Deployment", "serve"), "metadata.labels[runwhere.ai/priority]", "removed", None,
+    ),
+    "label a quota": on_quota(
+        "resourcequota", labels("owner", "me"), "metadata.labels.owner", "added", "kubectl-label"
+    ),
+    "taint a little": on_node(
+        1, lambda world: {"spec": {"taints": [{"key": "soft", "effect": "PreferNoSchedule"}]}},
+        "spec.taints[soft,PreferNoSchedule]", "added", "kubectl-taint",
+    ),
     "remove a job from the directory": Plant(
         undeclare("jobs.yaml", lambda world, each: each["job"]["name"] != "old"), of("Deployment", "old"), None,
         "undeclared", None,
@@ -408,6 +543,67 @@ def test_the_work_of_controllers_and_our_own_is_no_drift(world: World):
         world.patch("kubelet", "node", world.field.nodes[0], {"spec": {"taints": None}})
     assert [row for row in own(world, result) if row["level"] != "info"] == []
     assert result["passed"]
+
+
+MINUTES = 60
+
+
+@pytest.mark.parametrize("minutes", [6, pytest.param(MINUTES, marks=[pytest.mark.nightly, pytest.mark.timeout(900)])])
+def test_an_hour_of_autoscalers_rollouts_and_restarts_is_no_drift(world: World, minutes: int):
+    """Each minute of the hour is what happens in it, without the time between."""
+    choose = random.Random(minutes)
+    world.provision()
+    rollout = "kubectl.kubernetes.io/restartedAt"
+
+    def restart_by_kubectl(kind: str, name: str, minute: int) -> None:
+        body = {"spec": {"template": {"metadata": {"annotations": {rollout: f"2026-11-24T10:{minute:02}:00Z"}}}}}
+        world.patch("kubectl-rollout", kind, name, body, world.team)
+
+    def delete_pod(_minute: int) -> None:
+        """As an eviction: the controller makes another one."""
+        if pods := [pod for pod in world.api.list("pod", world.team) if "deletionTimestamp" not in pod["metadata"]]:
+            world.api.delete("pod", choose.choice(pods)["metadata"]["name"], world.team)
+
+    def taint(_minute: int) -> None:
+        taints = [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+        node = choose.choice(world.field.nodes[:3])
+        world.patch("kube-controller-manager", "node", node, {"spec": {"taints": choose.choice([taints, None])}})
+
+    def observe(minute: int) -> None:
+        kind, name = choose.choice([("deployment", "web"), ("job", "train"), ("hpa", "serve"), ("service", "svc-web")])
+        written = {"metadata": {"annotations": {"example.com/observed": str(minute)}}}
+        world.patch("example-controller", kind, name, written, world.team)
+
+    def pause(_minute: int) -> None:
+        state, name = choose.choice(["paused", "resumed"]), choose.choice(["web", "lab"])
+        world.apply(job.MODULE, state=state, name=name, namespace=world.team)
+
+    happens: list[Callable[[int], Any]] = [
+        lambda _minute: world.scale("kube-controller-manager", "deployment", "serve", choose.randint(1, 3)),
+        lambda minute: restart_by_kubectl("deployment", choose.choice(["web", "serve", "gone"]), minute),
+        lambda minute: restart_by_kubectl("statefulset", "lab", minute),
+        lambda _minute: world.apply(job.MODULE, state="restarted", name=choose.choice(["old", "train"]),
+                                    namespace=world.team),
+        delete_pod, taint, observe, pause,
+    ]  # fmt: skip
+    for minute in range(minutes):
+        for event in [happens[minute % len(happens)], *choose.sample(happens, 2)]:
+            event(minute)
+        result = world.drift()
+        false = [row for row in own(world, result) if row["level"] != "info"]
+        assert (false, result["passed"]) == ([], True), (minute, false)
+
+
+def test_a_training_that_ended_and_whose_job_was_removed_is_no_drift(world: World):
+    """As the controller of ttlSecondsAfterFinished removes it."""
+    eventually(lambda: world.api.list("pod", world.team, "app=train"))
+    ended(world.api, world.team, "train")
+    eventually(lambda: world.api.get("job", "train", world.team)["status"].get("succeeded"))
+    assert [row for row in own(world, world.drift()) if row["level"] != "info"] == []
+    world.provision()  # It records how the training ended.
+    world.api.delete("job", "train", world.team)
+    eventually(lambda: world.api.get("job", "train", world.team) is None)
+    assert [row for row in own(world, world.drift()) if row["level"] != "info"] == []
 
 
 def test_an_unmanaged_autoscaler_is_reported_but_is_not_drift(world: World):
@@ -515,6 +711,7 @@ def test_named_fields_are_restored_and_no_others(world: World):
 
 
 def test_drift_of_all_kinds_is_in_one_report_with_who_did_it(world: World):
+    assert len(PLANTS) >= 60
     for plant in PLANTS.values():
         plant.do(world)
     result = world.drift()
