@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import configparser
 import glob
+import hashlib
 import os
 import re
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ _SCP = re.compile(
     r"(?:[^@/]+@)?(?P<host>[^:/]+):(?P<path>(?!//).*)"
 )  # git's short form: git@example.com:team/repository
 _LONGEST = 253
+_LARGEST = 1 << 20  # characters of a configuration of git
 # Where a server has another name, or a repository another path, for one of its protocols.
 _SSH_HOST = re.compile(r"(?:ssh|altssh)\.(?=[^.]+\.[^.]+)")
 _PROTOCOL_PATHS = (
@@ -99,12 +101,20 @@ def _common(git: Path) -> Path:
 
 
 def _read(file: Path) -> str:
+    """The text of a file. Of an archive with manifests, it may be a device or a pipe, or have no end."""
     try:
-        return file.read_text(encoding="utf-8", errors="replace")
+        with open(file if file.is_file() else os.devnull, encoding="utf-8", errors="replace") as text:
+            return text.read(_LARGEST)
     except (OSError, ValueError):
         return ""
 
 
 def _usable(name: str) -> str:
     """The name in the characters that names of sources may have."""
-    return re.sub(r"[^\w./:@~+-]+", "-", name).lstrip("-./:@~+")[:_LONGEST]
+    usable = re.sub(r"[^\w./:@~+-]+", "-", name).lstrip("-./:@~+")
+    if len(usable) <= _LONGEST:
+        return usable
+    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[
+        :12
+    ]  # so that another long one is another source
+    return f"{usable[: _LONGEST - 13]}~{digest}"

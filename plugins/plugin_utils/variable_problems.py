@@ -107,7 +107,7 @@ def _value_problem(variable: Variable, values: Mapping[str, Any]) -> str | None:
     what, hint, check = _TYPES[variable.type]
     try:
         check(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # The last one for inf.
         return f"{name}: not {what}{shown}. {hint}{f' such as {variable.example}' if variable.example else ''}."
     chosen = validation.check_type_list(value) if variable.type == "list" else [value]
     if variable.choices and (unknown := [each for each in map(_stripped, chosen) if each not in variable.choices]):
