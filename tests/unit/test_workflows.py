@@ -43,3 +43,22 @@ def test_a_title_that_runs_commands_is_found(directory: Path, capfd: pytest.Capt
     (directory / "ci.yml").write_text(unsafe.replace("push:", "pull_request_target:"))
     assert workflows.main() != 0
     assert "template-injection" in capfd.readouterr().out
+
+
+def test_a_checkout_that_keeps_its_token_is_found(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Every step after it could read the token from .git/config, and an artifact of the directory would publish it."""
+    checkout = "uses: actions/checkout@fbc6f3992d24b796d5a048ff273f7fcc4a7b6c09 # v5.1.0\n"
+    kept = SAFE.replace("- run: make test", f"- {checkout}      - run: make test")
+    (directory / "ci.yml").write_text(kept)
+    assert workflows.main() != 0
+    assert "artipacked" in capfd.readouterr().out
+    (directory / "ci.yml").write_text(
+        kept.replace(checkout, f"{checkout}        with: {{persist-credentials: false}}\n")
+    )
+    assert workflows.main() == 0
+
+
+def test_an_action_that_is_not_pinned_is_found(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (directory / "ci.yml").write_text(SAFE.replace("run: make test", "uses: somebody/action@v1"))
+    assert workflows.main() != 0
+    assert "unpinned-uses" in capfd.readouterr().out
