@@ -29,6 +29,7 @@ class Simulation:
         self.registry.loop = self  # type: ignore[assignment]
         added = [OF_ADDONS[addon] for addon in addons]
         self.controllers: dict[str, Any] = {kind.name: kind(self.registry) for kind in (*ALL, *added)}
+        self.controllers["job-controller"].makes_groups = "native-gangs" in addons
         for controller in self.controllers.values():
             controller.start()
         self.create("Namespace", "default", namespace="")

@@ -44,7 +44,7 @@ _READ_PERMISSIONS: Permissions = (
     ("list", f"{_OFFERED_DEVICES} {_CLAIMS}"),
     # gpuctl_doctor
     ("list", "clusterroles.rbac.authorization.k8s.io leases.coordination.k8s.io priorityclasses.scheduling.k8s.io"),
-    ("list", "runtimeclasses.node.k8s.io storageclasses.storage.k8s.io"),
+    ("list", "runtimeclasses.node.k8s.io storageclasses.storage.k8s.io podgroups.scheduling.k8s.io"),
     ("list", "apiservices.apiregistration.k8s.io scaledobjects.keda.sh"),
     ("get", "*.custom.metrics.k8s.io *.external.metrics.k8s.io"),  # What services scale by.
     ("list", "workloads.kueue.x-k8s.io podgroups.scheduling.volcano.sh"),  # What jobs in queues wait for.

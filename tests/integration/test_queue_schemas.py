@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import Declaration, PoolQueue
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.backends import BACKENDS
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.backends import BACKENDS as ALL
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.provide_queues import plan_queues, queue_objects
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.teams import Team, capacity_of
 
 from .api import Api
 
+BACKENDS = {name: backend for name, backend in ALL.items() if backend.queue}
 NODE = {
     "metadata": {"name": "node-1", "labels": {"example.com/rack": "r1"}, "creationTimestamp": "2026-01-01T00:00:00Z"}
 }

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.backends import BACKENDS
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.backends import BACKENDS as ALL
 from kubesim import Cluster
 
 from .ansible import Ansible
 from .api import Api, eventually
 from .manifests import inference, training
 
+BACKENDS = {name: backend for name, backend in ALL.items() if backend.queue}
 GROUP = "/apis/kueue.x-k8s.io/v1beta2"
 NODES = [f"node-{number}" for number in (1, 2, 3, 4)]
 QUOTA = {

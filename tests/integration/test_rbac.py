@@ -373,6 +373,7 @@ def allowed(level: str) -> set[Permission]:
         for verb in rule["verbs"]
         if verb not in ("bind", "label")
         and group not in ("kueue.x-k8s.io", "scheduling.volcano.sh", "topology.volcano.sh", "keda.sh")
+        and (group, resource) != ("scheduling.k8s.io", "podgroups")  # alpha
         # gpuctl_doctor asks these where a service scales by a metric of its pods.
         and group not in ("apiregistration.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io")
     }

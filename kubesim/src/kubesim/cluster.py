@@ -86,6 +86,7 @@ class Cluster:
             "kubelet": {"start_seconds": pod_start_seconds},
             "garbage-collector-controller": {"collect_seconds": collect_seconds},
             "horizontal-pod-autoscaler": {"metrics": metrics},
+            "job-controller": {"makes_groups": "native-gangs" in addons and "WorkloadWithJob" not in gates_off},
             "kube-scheduler": {"ignored": mixed.EXTENDER_RESOURCES if mixed_nodes else ()},
         }
         self._tls, self._with_controllers = tls, controllers

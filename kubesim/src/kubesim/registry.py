@@ -101,13 +101,13 @@ class Registry:
     def create(
         self, kind: str, obj: Object, *, user: User = SYSTEM, manager: str = DEFAULT_MANAGER, dry_run: bool = False
     ) -> Object:
-        write = Write(resources.by_kind(kind), user, manager, dry_run=dry_run)
+        write = Write(resources.by_kind(kind, obj.get("apiVersion", "")), user, manager, dry_run=dry_run)
         return self.admit_new(schema.read({**obj, "apiVersion": write.resource.api_version, "kind": kind}), write)
 
     def update(
         self, kind: str, obj: Object, *, subresource: str = "", user: User = SYSTEM, manager: str = DEFAULT_MANAGER
     ) -> Object:
-        write = Write(resources.by_kind(kind), user, manager, subresource)
+        write = Write(resources.by_kind(kind, obj.get("apiVersion", "")), user, manager, subresource)
         meta = obj["metadata"]
         old = self.require(write.resource, meta.get("namespace"), meta["name"])
         return self.admit_change(schema.read(obj), old.obj, write)

@@ -216,6 +216,7 @@ ADDED: tuple[Resource, ...] = (
     Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", short_names=("pg",), addon="volcano"),
     Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", False, short_names=("q",), subresources=(STATUS,),
              addon="volcano"),
+    Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", addon="native-gangs"),
     # Only in discovery: the versions before v1, where they are switched on.
     Resource("resource.k8s.io", "v1beta1", "deviceclasses", "DeviceClass", False, verbs=("get",), addon="beta-claims"),
     Resource("resource.k8s.io", "v1beta2", "deviceclasses", "DeviceClass", False, verbs=("get",), addon="beta-claims"),
@@ -224,6 +225,7 @@ ADDED: tuple[Resource, ...] = (
 _ALL_RESOURCES = (*RESOURCES, *ADDED)
 _BY_PATH = {(r.group, r.version, r.plural): r for r in _ALL_RESOURCES}
 _BY_KIND = {r.kind: r for r in reversed(_ALL_RESOURCES)}
+_BY_VERSION = {(r.api_version, r.kind): r for r in ADDED}
 
 #: Group versions that every cluster serves, preferred version of a group first.
 GROUP_VERSIONS: tuple[tuple[str, str], ...] = tuple(dict.fromkeys((r.group, r.version) for r in RESOURCES))
@@ -244,11 +246,11 @@ def find(group: str, version: str, plural: str) -> Resource | None:
     return _BY_PATH.get((group, version, plural))
 
 
-def by_kind(kind: str) -> Resource:
-    """The resource a kind is stored as; KeyError for an unknown kind."""
-    return _BY_KIND[kind]
+def by_kind(kind: str, api_version: str = "") -> Resource:
+    """The resource a kind is stored as; KeyError for an unknown kind. PodGroups are of Volcano or of Kubernetes."""
+    return _BY_VERSION.get((api_version, kind)) or _BY_KIND[kind]
 
 
 def stored_kinds() -> list[str]:
     """The kinds that have objects."""
-    return [r.kind for r in _ALL_RESOURCES if "list" in r.verbs]
+    return list(dict.fromkeys(r.kind for r in _ALL_RESOURCES if "list" in r.verbs))

@@ -528,6 +528,7 @@ _ADDED = {
         ("monitoring.coreos.com", "v1alpha1", ("AlertmanagerConfig",)),
         ("grafana.integreatly.org", "v1beta1", ("GrafanaDashboard",)),
         ("keda.sh", "v1alpha1", ("ScaledObject",)),
+        ("scheduling.k8s.io", "v1alpha2", ("PodGroup",)),
     )
     for kind in kinds
 }

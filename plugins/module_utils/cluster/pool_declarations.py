@@ -155,13 +155,16 @@ def _parse_hardware(text: str) -> PoolHardware | None:
 
 
 QUEUE = "queue"
-QUEUE_BACKENDS = ("kueue", "volcano")
+NATIVE = "native"  # Kubernetes itself, which knows no teams
+QUEUE_BACKENDS = ("kueue", "volcano", NATIVE)
 _LIMITS = ("borrowing_limit", "lending_limit")
 
 
 def queue_fields(queue: PoolQueue | None) -> dict[str, Any]:
     """How the jobs of a pool wait for it, by the keys of its manifest; without what it does not declare."""
-    return {name: value for name, value in asdict(queue).items() if value is not None} if queue else {}
+    if queue is None or queue.backend == NATIVE:
+        return {"backend": NATIVE} if queue else {}
+    return {name: value for name, value in asdict(queue).items() if value is not None}
 
 
 def _parse_queue(text: str | None) -> tuple[PoolQueue | None, bool]:

@@ -14,12 +14,13 @@ from ..kube.client import Client
 from ..kube.discovery import preferred_versions
 from ..kube.errors import if_allowed
 from ..kube.resources import EVENT, KUEUE_WORKLOAD, NODE, POD_GROUP, Object
-from .admission import pod_groups_of, queue_of, waiting_in_queue, waiting_in_volcano
+from .admission import pod_groups_of, queue_of
 from .declared import read_declared
 from .devices import claims_devices
 from .node_loss import nodes_in_doubt
 from .nodes import Node, PodUse, slim_node
 from .pending_reason import PendingReason
+from .pool_declarations import NATIVE
 from .preemption import PREEMPTED, last_preemption, may_be_preempted, preemption_text
 from .read_devices import list_or_none, read_devices
 from .read_jobs import JobId, read_pods
@@ -134,9 +135,9 @@ def read_forbidden(
 def read_queued(
     client: Client, workloads: Mapping[K, Object], pods: Mapping[K, Sequence[Object]]
 ) -> dict[K, PendingReason]:
-    """What jobs wait for in queues of Kueue and of Volcano: nothing is asked without any.
+    """What jobs wait for in queues of Kueue and of Volcano, or to be started as a whole: nothing is asked without any.
 
-    Kueue's Workloads or Volcano's PodGroups in each of their namespaces; none where they cannot be read.
+    Kueue's Workloads or PodGroups in each of their namespaces; none where they cannot be read.
     """
     suspended = {
         job: workload
@@ -148,13 +149,25 @@ def read_queued(
         for job, workload in workloads.items()
         if queue_of(workload).backend == "volcano" and pod_groups_of(pods.get(job, ()))
     }
-    return {**_waiting_for_kueue(client, suspended), **_waiting_for_volcano(client, grouped, pods)}
+    gangs = {
+        job: workload
+        for job, workload in workloads.items()
+        if queue_of(workload).backend == NATIVE and any(not pod["spec"].get("nodeName") for pod in pods.get(job, ()))
+    }
+    found = {**_waiting_for_kueue(client, suspended), **_waiting_for_volcano(client, grouped, pods)}
+    if gangs:
+        from .native_gangs import waiting_gangs  # Here: few clusters have them.
+
+        found |= waiting_gangs(client, gangs, pods)
+    return found
 
 
 def _waiting_for_kueue(client: Client, waiting: Mapping[K, Object]) -> dict[K, PendingReason]:
     version = preferred_versions(client).get(KUEUE_WORKLOAD.api_version.partition("/")[0]) if waiting else None
     if version is None:
         return {}
+    from .queue_reasons import waiting_in_queue  # Here: many clusters have no queues.
+
     resource = replace(KUEUE_WORKLOAD, api_version=version)
     found = {}
     for namespace, here in _by_namespace(waiting).items():
@@ -169,6 +182,10 @@ def _waiting_for_kueue(client: Client, waiting: Mapping[K, Object]) -> dict[K, P
 def _waiting_for_volcano(
     client: Client, waiting: Mapping[K, Object], pods: Mapping[K, Sequence[Object]]
 ) -> dict[K, PendingReason]:
+    if not waiting:
+        return {}
+    from .queue_reasons import waiting_in_volcano
+
     found = {}
     for namespace, here in _by_namespace(waiting).items():
         groups = list_or_none(client, POD_GROUP, namespace) or []

@@ -17,11 +17,13 @@ from ..labels import KUEUE_QUEUE
 from ..manifest.problems import number_of
 from ..quantity import parse
 from ..redaction import live_secret_values, redact_messages
+from .admission import queue_of
 from .devices import Inventory, claims_devices
 from .node_loss import loss_hint, loss_text, split_by_loss
 from .nodes import Node
 from .pending_reason import PendingReason
 from .pod_status import HARMLESS, container_statuses, pod_phase
+from .pool_declarations import NATIVE
 from .related import has_succeeded, is_about_pod, is_about_workload, own_pods
 from .rollout import during_update
 from .shortage import shortage_of
@@ -99,11 +101,14 @@ def _reasons(
         yield from _lost_pods(workload, found.lost, around)
     yield from _present(found.problem(pod, events) for pod in found.active)
     gave_up = list(_gave_up(workload, found, events))
+    gang = around.queued if queue_of(workload).backend == NATIVE else None
+    alone = [pod for pod in found.active if not (gang and _waits_for_others(pod))]
     unscheduled = [
-        _preempted(reason, around)
-        for reason in _present(_unscheduled(workload, pod, events, around) for pod in found.active)
+        _preempted(reason, around) for reason in _present(_unscheduled(workload, pod, events, around) for pod in alone)
     ]
-    if around.queued:  # What it waits for in the queue of Volcano, unless no wait can help.
+    if gang:
+        unscheduled = [replace(reason, text=f"{gang.text}: {reason.text}") for reason in unscheduled] or [gang]
+    elif around.queued:  # What it waits for in the queue of Volcano, unless no wait can help.
         unscheduled = sorted([around.queued, *unscheduled], key=lambda reason: not reason.final)
     # A Job with the condition Failed is over; Progressing=False of a Deployment is only a report.
     if workload["kind"] == "Job" or not unscheduled:
@@ -187,6 +192,12 @@ def _without_peers(workload: Object, pods: Collection[Object], wanted: int) -> d
 
 def _preempted(reason: PendingReason, around: ClusterView) -> PendingReason:
     return replace(reason, text=f"{around.preemption}; {reason.text}") if around.preemption else reason
+
+
+def _waits_for_others(pod: Object) -> bool:
+    """Whether the scheduler has found room for it, but not for all pods that are only started together with it."""
+    # pkg/scheduler/schedule_one_podgroup.go, errPodGroupUnschedulable
+    return str((refused_condition(pod) or {}).get("message")).startswith("pod group is unschedulable")
 
 
 def _stopping(workload: Object, found: _Pods, around: ClusterView) -> Iterator[PendingReason]:

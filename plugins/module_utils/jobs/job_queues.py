@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..cluster.admission import JobQueue, queue_of
+from ..cluster.pool_declarations import NATIVE
 from ..cluster.status import is_suspended, is_terminating, pods_ready
 from ..engine.dry_run import Blocker
 from ..engine.plan import Plan
@@ -36,7 +37,8 @@ def kept_queue(workload: Object, live: Sequence[Object]) -> JobQueue | None:
     if wanted == found or not (_is_of_pool(workload, wanted) or _is_of_pool(former, found)):
         return None
     if workload["kind"] == "Job":
-        may_change = is_suspended(former)
+        # Kubernetes makes the PodGroup of a Job that has never run (job_scheduling_manager.go, isNewJob).
+        may_change = is_suspended(former) and NATIVE not in (wanted.backend, found.backend)
     else:
         may_change = pods_ready(former) == 0 and (found.backend != "kueue" or wanted.backend == "kueue")
     return None if may_change else found
@@ -50,7 +52,8 @@ def missing_queues(client: Client, plans: Iterable[Plan]) -> list[Blocker]:
     waiting: dict[tuple[str, str | None], list[Plan]] = defaultdict(list)
     for plan in plans:
         if starts_pods(plan) and _is_of_pool(plan.steps[0].desired, queue := queue_of(plan.steps[0].desired)):
-            place = plan.namespace if BACKENDS[queue.backend].queue.namespaced else None
+            kind = BACKENDS[queue.backend].queue
+            place = plan.namespace if kind and kind.namespaced else None
             waiting[queue.backend, place].append(plan)
     served = group_versions(client) if waiting else frozenset()
     return [
@@ -70,6 +73,8 @@ def _missing_queue_blockers(
             f"queue from the pool."
         )
         return [(plan, text) for plan in plans]
+    if backend.queue is None:
+        return []
     live = if_allowed(partial(client.list_objects, backend.queue, place, metadata_only=True), None)
     queues = {obj["metadata"]["name"] for obj in live or ()}
     blockers = []

@@ -15,15 +15,15 @@ from .errors import InvalidResponse
 
 def preferred_versions(client: Client) -> dict[str, str]:
     """The version of each API group that the server prefers, as ``group/version``, by the name of the group."""
-    return {group["name"]: group["preferredVersion"]["groupVersion"] for group in _groups(client)}
+    return {group["name"]: group["preferredVersion"]["groupVersion"] for group in api_groups(client)}
 
 
 def group_versions(client: Client) -> frozenset[str]:
     """All API groups of the server, in all their versions."""
-    return group_versions_in(_groups(client))
+    return group_versions_in(api_groups(client))
 
 
-def _groups(client: Client) -> list[dict[str, Any]]:
+def api_groups(client: Client) -> list[dict[str, Any]]:
     # Not the path of a group itself: that of a missing one is answered in plain text, as a load balancer would.
     return client.transport.request("GET", "/apis", Expected("APIGroupList"))["groups"] or []
 

@@ -85,6 +85,15 @@ EXTENDED_CLASSES = Feature(
     "such a job waits for a node that lists the resource; declare a device_class for the pool",
     gate="DRAExtendedResource",
 )
+NATIVE_GANGS = Feature(
+    "PodGroups of scheduling.k8s.io (alpha)",
+    (1, 36),
+    "queue: native of pools",
+    REFUSED,
+    "such pools and their jobs are refused; declare queue: kueue or queue: volcano",
+    api="scheduling.k8s.io/v1alpha2",
+    gate="GenericWorkload",
+)
 CLOSED_STREAMS = Feature(
     "version 5 of the protocol of exec",
     (1, 30),
@@ -100,6 +109,7 @@ FEATURES: tuple[Feature, ...] = (
     ADMISSION_POLICIES,
     DEVICE_CLAIMS,
     EXTENDED_CLASSES,
+    NATIVE_GANGS,
     CLOSED_STREAMS,
 )
 

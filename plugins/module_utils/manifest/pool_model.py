@@ -22,7 +22,10 @@ class PoolNode(Block):
 class QueueSettings(Block):
     """How the jobs of a pool wait for it. Amounts are numbers of GPUs."""
 
-    backend: Literal["kueue", "volcano"] = Field(description="Queueing system, which is installed in the cluster.")
+    backend: Literal["kueue", "volcano", "native"] = Field(
+        description="Queueing system, which is installed in the cluster; or Kubernetes itself (native), which places "
+        "all pods of a training together, without shares of teams."
+    )
     borrowing_limit: rules.Count | None = Field(
         default=None,
         description="What a team may use at most beyond its share. By default, all that is free.",
@@ -38,6 +41,13 @@ class QueueSettings(Block):
         description="What may stop a running job: nothing (never), a team that needs its share back (reclaim), or also "
         "a job of the same team with a higher priority (priority).",
     )
+
+    @model_validator(mode="after")
+    def _without_teams(self) -> QueueSettings:
+        extra = sorted(self.model_fields_set - {"backend"})
+        if self.backend == "native" and extra:
+            raise rules.section_error(f"native has no {extra[0]}", "Remove it, or use kueue or volcano", extra[0])
+        return self
 
 
 class Sharing(Block):

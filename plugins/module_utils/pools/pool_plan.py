@@ -157,7 +157,7 @@ def _unfit_queues(client: Client, membership: Membership) -> Iterator[str]:
                 f"pool {name}: queue and device_class exclude each other, because queues count the resources that "
                 f"nodes list. Remove one of them."
             )
-    yield from backend_problems(client, queued)
+    yield from backend_problems(client, membership.declarations)
 
 
 def _unread_lines(requests: Iterable[PoolRequest], declarations: Mapping[str, Declaration]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from ..kube.resources import (
     HYPER_NODE,
     KUEUE_VERSION,
     LOCAL_QUEUE,
+    NATIVE_VERSION,
     QUEUE,
     RESOURCE_FLAVOR,
     TOPOLOGY,
@@ -25,14 +26,14 @@ from ..labels import pool_queue_name, team_queue_name
 @dataclass(frozen=True)
 class Backend:
     """A queueing system. ``kinds`` are the objects of pools, in the order of their creation, each after what it refers
-    to. ``queue`` is the kind among them that jobs name, and ``name_of`` that name, by pool and namespace.
+    to. ``queue`` is the kind among them that jobs name, and ``name_of`` that name, by pool and namespace; or None.
     """
 
     versions: tuple[str, ...]
     install: str
     kinds: tuple[Resource, ...]
-    queue: Resource
-    name_of: Callable[[str, str], str]
+    queue: Resource | None
+    name_of: Callable[[str, str], str | None]
 
     def missing(self, served: Collection[str]) -> str | None:
         """A version of its API that the cluster, which serves these, does not."""
@@ -53,5 +54,13 @@ BACKENDS = {
         (HYPER_NODE, QUEUE),
         QUEUE,
         team_queue_name,
+    ),
+    # The Job controller makes the PodGroup of an Indexed Job (pkg/controller/job/job_scheduling_manager.go).
+    "native": Backend(
+        (NATIVE_VERSION,),
+        "Switch it and the feature gates GenericWorkload, GangScheduling and WorkloadWithJob on (Kubernetes 1.36)",
+        (),
+        None,
+        lambda _pool, _namespace: None,
     ),
 }

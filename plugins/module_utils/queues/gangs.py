@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..labels import DEFAULT_POOL, KUEUE_QUEUE, POOL
+from ..cluster.admission import queue_of
+from ..labels import DEFAULT_POOL, POOL
 from ..manifest.problems import abridged
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -37,7 +38,7 @@ def gang_advice(workloads: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         metadata, spec = workload["metadata"], workload["spec"]
         pod = spec["template"]["spec"]
         is_alone = pod.get("schedulerName", DEFAULT_SCHEDULER) == DEFAULT_SCHEDULER
-        if spec.get("completions", 1) > 1 and is_alone and KUEUE_QUEUE not in (metadata.get("labels") or {}):
+        if spec.get("completions", 1) > 1 and is_alone and queue_of(workload).backend == "none":
             gangs[(pod.get("nodeSelector") or {}).get(POOL, DEFAULT_POOL)].append(metadata["name"])
     for pool, jobs in gangs.items():
         yield f"pool {pool}: {one_by_one(jobs)}. {GANG_HINT}"

@@ -38,15 +38,16 @@ class QueueChanges:
 
 
 def queued_pools(pools: Mapping[str, Declaration | None]) -> dict[str, Declaration]:
-    """Those that have a queue."""
-    return {name: pool for name, pool in pools.items() if pool and pool.queue}
+    """Those whose queue consists of objects."""
+    return {name: pool for name, pool in pools.items() if pool and pool.queue and BACKENDS[pool.queue.backend].kinds}
 
 
-def backend_problems(client: Client, pools: Mapping[str, Declaration]) -> Iterator[str]:
+def backend_problems(client: Client, pools: Mapping[str, Declaration | None]) -> Iterator[str]:
     """Why pools cannot have queues in this cluster."""
     wanted: dict[str, list[str]] = {}
-    for name, pool in sorted(queued_pools(pools).items()):
-        wanted.setdefault(_backend_of(pool), []).append(name)
+    for name, pool in sorted(pools.items()):
+        if pool and pool.queue:
+            wanted.setdefault(pool.queue.backend, []).append(name)
     served = group_versions(client) if wanted else frozenset()
     for name, found in sorted(wanted.items()):
         backend = BACKENDS[name]
@@ -107,7 +108,8 @@ def _present(client: Client, pools: Mapping[str, Declaration]) -> list[str]:
     wanted = set(map(_backend_of, pools.values()))
     served = group_versions(client)
     # Also those that no pool asks for now: objects of pools that had a queue are left to delete.
-    return [name for name, backend in BACKENDS.items() if name in wanted or not backend.missing(served)]
+    backends = ((name, backend) for name, backend in BACKENDS.items() if backend.kinds)
+    return [name for name, backend in backends if name in wanted or not backend.missing(served)]
 
 
 def _plans(

@@ -13,6 +13,7 @@ from .job import JobController
 from .kubelet import Kubelet
 from .kueue import KueueController
 from .namespace import NamespaceController
+from .native_gangs import GangScheduler
 from .node_lifecycle import NodeLifecycleController
 from .replicaset import ReplicaSetController
 from .resource_claim import ResourceClaimController
@@ -46,4 +47,8 @@ ALL: list[type[Controller]] = [
     Kubelet,
 ]
 #: Those of parts beside Kubernetes, by the name of the part.
-OF_ADDONS: dict[str, type[Controller]] = {"kueue": KueueController, "volcano": VolcanoScheduler}
+OF_ADDONS: dict[str, type[Controller]] = {
+    "kueue": KueueController,
+    "volcano": VolcanoScheduler,
+    "native-gangs": GangScheduler,
+}

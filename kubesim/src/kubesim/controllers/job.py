@@ -18,6 +18,7 @@ from kubesim.errors import ApiError
 from . import job_indexes as indexes
 from .base import Controller, Key, Object, batch_delay, counted, key_of
 from .events import EventRecorder
+from .job_groups import put_into_group
 from .job_policies import judge_failure
 from .owners import claimed, controller_of, is_controlled_by, owner_index
 from .pods import PodControl, deletion_order, is_active, is_deleted, is_ready, is_terminating, restarts
@@ -81,8 +82,9 @@ class JobController(Controller):
     watches = ("Job", "Pod")
     retry_base, retry_max = 1.0, 60.0
 
-    def __init__(self, registry: Any) -> None:
+    def __init__(self, registry: Any, makes_groups: bool = False) -> None:
         super().__init__(registry)
+        self.makes_groups = makes_groups
         self.recorder = EventRecorder(registry, self.name)
         self.pods = PodControl(registry, self.recorder)
         self.backoffs: dict[Key, Backoff] = {}
@@ -333,6 +335,8 @@ class JobController(Controller):
         finalizers = template.setdefault("metadata", {}).setdefault("finalizers", [])
         if FINALIZER not in finalizers:
             finalizers.append(FINALIZER)
+        if self.makes_groups:
+            put_into_group(self.registry, sync.job, template)
         job_name = sync.job["metadata"]["name"]
 
         def create(number: int) -> None:

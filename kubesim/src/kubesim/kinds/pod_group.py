@@ -14,7 +14,8 @@ class PodGroupStrategy(Strategy):
     generation_of = "spec"
 
     def default(self, obj: Object) -> None:
-        obj.setdefault("spec", {}).setdefault("queue", "default")
+        if obj.get("apiVersion") != "scheduling.k8s.io/v1alpha2":  # Kubernetes' own have the same name
+            obj.setdefault("spec", {}).setdefault("queue", "default")
 
 
 class QueueStrategy(Strategy):

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 from ...accelerators.catalog import PARTITIONS, Profile, catalog
 from ...cluster.autoscaler import autoscaler_problem
 from ...cluster.nodes import ACTIVE, FAULTY
+from ...cluster.pool_declarations import NATIVE
 from ...cluster.status import is_terminating, why_terminating
 from ...jobs.objects.priority import PRIORITIES, priority_class_problem
 from ...jobs.runs.ledger import read_entries
 from ...kube.errors import as_sentence
 from ...kube.features import COMPLETE, DEVICE_CLAIMS, OLDEST, minor_version, missing_features, number, since
+from ...kube.resources import NATIVE_VERSION
 from ...kube.times import read_time
 from ...labels import (
     APP,
@@ -340,6 +342,15 @@ def _queues(snapshot: Snapshot) -> Iterator[Finding]:
             hint = f"{install}, or change what asks for it. These pods wait for ever without it."
             for place in sorted(places):
                 yield Finding(ERROR, place, f"{name} is not installed: no API group {_QUEUES[name]}", hint)
+    if NATIVE_VERSION not in snapshot.versions:
+        for pool in sorted(_native_pools(snapshot)):
+            hint = f"{BACKENDS[NATIVE].install}, or remove queue."
+            yield Finding(ERROR, f"pool {pool}", f"queue {NATIVE}, but {NATIVE_VERSION} is not served", hint)
+
+
+def _native_pools(snapshot: Snapshot) -> set[str]:
+    pools = snapshot.declared.pools.items()
+    return {name for name, pool in pools if pool.queue and pool.queue.backend == NATIVE}
 
 
 def _wanted_queues(snapshot: Snapshot) -> dict[str, set[str]]:
@@ -370,10 +381,20 @@ def _gangs(snapshot: Snapshot) -> Iterator[Finding]:
     gangs: dict[str, set[str]] = defaultdict(set)
     for pod in snapshot.pods:
         is_alone = pod.scheduler in ("", DEFAULT_SCHEDULER) and (pod.namespace, pod.gang) not in in_kueue
-        if pod.is_managed and pod.gang and is_alone:
+        if pod.is_managed and pod.gang and is_alone and not pod.in_group:
             gangs[pod.pool].add(qualified_name(pod.namespace, pod.gang))
     for pool, jobs in sorted(gangs.items()):
-        yield Finding(WARNING, f"pool {pool}", one_by_one(sorted(jobs)), GANG_HINT)
+        hint = GANG_HINT
+        if NATIVE_VERSION in snapshot.versions:
+            hint = _NO_GROUPS if pool in _native_pools(snapshot) else f"{GANG_HINT} {_NATIVE_GANGS}"
+        yield Finding(WARNING, f"pool {pool}", one_by_one(sorted(jobs)), hint)
+
+
+_NATIVE_GANGS = "This cluster can also do that by itself (queue: native)."
+_NO_GROUPS = (
+    "They started before the pool had queue: native, or the feature gate WorkloadWithJob of kube-controller-manager is "
+    "off. Switch it on, and restart them."
+)
 
 
 def _metrics(snapshot: Snapshot) -> Iterator[Finding]:
@@ -541,8 +562,8 @@ CHECKS = (
     Check("partitions", "partitions of devices", ("nodes",), _partition_findings),
     Check("runtime_classes", "runtime classes", ("nodes", "runtime_classes"), _runtime_classes),
     Check("exporters", "exporters of metrics", ("nodes", "pods"), _exporters),
-    Check("queues", "Kueue and Volcano", ("groups", "declared", "pods", "workloads"), _queues),
-    Check("gangs", "trainings on several nodes", ("pods", "workloads"), _gangs),
+    Check("queues", "queues of pools", ("groups", "declared", "pods", "workloads"), _queues),
+    Check("gangs", "trainings on several nodes", ("groups", "pods", "workloads", "declared"), _gangs),
     Check("metrics_api", "metrics API", ("groups", "autoscalers"), _metrics),
     Check("autoscalers", "autoscalers of services", ("groups", "autoscalers", "scaling"), _autoscaler_findings),
     Check("scaled_objects", "ScaledObjects of KEDA", ("groups", "scaled_objects"), _scaled_objects),

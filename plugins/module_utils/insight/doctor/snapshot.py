@@ -15,12 +15,14 @@ from typing import Any
 
 from ...accelerators.catalog import catalog
 from ...cluster.declared import Declared, read_declared
+from ...cluster.native_gangs import native_group_of
 from ...cluster.nodes import Node, slim_node
 from ...cluster.pod_requests import Amounts, amount_of
 from ...cluster.read_jobs import WORKLOADS
+from ...kube.answer import group_versions_in
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
-from ...kube.discovery import preferred_versions, server_version
+from ...kube.discovery import api_groups, server_version
 from ...kube.errors import ApiError, KubeError, as_sentence
 from ...kube.resources import (
     CLUSTER_ROLE,
@@ -72,6 +74,7 @@ class ExaminedPod:
     ports: frozenset[int]
     gang: str = ""  # the training of which it is not the first pod
     pool: str = DEFAULT_POOL
+    in_group: bool = False  # Kubernetes itself starts it together with the others
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ class Snapshot:
     version: str = ""
     server_time: datetime | None = None
     groups: Mapping[str, str] = field(default_factory=dict)  # API group -> preferred version
+    versions: frozenset[str] = frozenset()  # of all groups
     declared: Declared = field(default_factory=Declared)
     nodes: list[ExaminedNode] = field(default_factory=list)
     pods: list[ExaminedPod] = field(default_factory=list)
@@ -145,7 +149,8 @@ def read_snapshot(task: Task[Any]) -> Snapshot:
 
     answers = zip(asked, run_concurrently(read, asked, client.concurrency), strict=True)
     found = {name: value for name, value in answers if value is not None}
-    groups, autoscalers = found.get("groups", {}), found.get("autoscalers", ())
+    groups, versions = found.pop("groups", ({}, frozenset()))
+    autoscalers = found.get("autoscalers", ())
     prometheus = partial(open_prometheus, task, task.options)
     follow_up: dict[str, Callable[[Client], Any]] = {
         "scaling": lambda own: read_scaling_metrics(own, autoscalers, groups, prometheus),
@@ -160,6 +165,8 @@ def read_snapshot(task: Task[Any]) -> Snapshot:
         missing=missing,
         version=version,
         server_time=_date(date),
+        groups=groups,
+        versions=versions,
         declared=declared,
         prometheus=_why_no_answer(task),
         **found,
@@ -217,6 +224,7 @@ def examined_pod(pod: Object) -> ExaminedPod:
         frozenset(port["containerPort"] for port in ports if "containerPort" in port),
         labels.get(APP, "") if labels.get(COMPLETION_INDEX, "0") != "0" else "",
         labels.get(POOL, DEFAULT_POOL),
+        native_group_of(pod) is not None,
     )
 
 
@@ -250,9 +258,15 @@ def _offering(client: Client) -> frozenset[str]:
     return frozenset(obj["spec"].get("nodeName") or "" for obj in client.list_objects(RESOURCE_SLICE))
 
 
+def _served(client: Client) -> tuple[dict[str, str], frozenset[str]]:
+    """The preferred version of each API group, and all versions of all of them."""
+    groups = api_groups(client)
+    return {group["name"]: group["preferredVersion"]["groupVersion"] for group in groups}, group_versions_in(groups)
+
+
 _READERS: Mapping[str, Callable[[Client], Any]] = {
     "version": lambda client: (*server_version(client), datetime.now(timezone.utc)),
-    "groups": preferred_versions,
+    "groups": _served,
     "nodes": lambda client: client.list_slim(NODE, examined_node),
     "pods": lambda client: client.list_slim(POD, examined_pod, fields=UNFINISHED),
     "offering": _offering,

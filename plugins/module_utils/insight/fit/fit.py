@@ -51,7 +51,7 @@ _RESOURCE_FIELDS = {"resources.memory": "memory", "resources.cpu": "cpu"}
 class FitJob:
     """A job that is judged. ``charges`` are what each pod uses of quotas, ``made`` what its objects do. ``replaces``:
     its own pods that go before it starts. ``undecided``: further things that cannot be judged, such as a queue that
-    admits it."""
+    admits it. ``together``: none of its pods is started before there is room for all."""
 
     namespace: str
     name: str
@@ -61,6 +61,7 @@ class FitJob:
     made: Charges = field(default_factory=dict)
     replaces: tuple[PlacedPod, ...] = ()
     undecided: tuple[str, ...] = ()
+    together: bool = False
 
     @property
     def likeness(self) -> str:
@@ -72,7 +73,7 @@ class FitJob:
         spec["resources"] = [one.get("resources") for key in containers for one in pod.spec.get(key) or ()]
         charges = [{name: str(amount) for name, amount in one.items()} for one in (self.charges, self.made)]
         texts = [*pod.undecided, *self.undecided], pod.refusals
-        amounts = pod.requests, charges, pod.priority, self.number
+        amounts = pod.requests, charges, pod.priority, self.number, self.together
         return json.dumps([self.namespace, spec, amounts, pod.ports, texts], sort_keys=True)
 
 
@@ -374,6 +375,8 @@ class _Trial:
                     changes = tuple(self._later_change(job, variants))
             fit = replace(fit, changes=changes)
             self._charge(job, let_in, is_made=is_made)
+        if job.together and len(chosen.nodes) < job.number and not chosen.evicted:
+            chosen.undo()  # Its pods hold nothing that the following jobs need.
         if undecided and not self._places_undecided:
             chosen.undo()
             self._charge(job, -let_in, is_made=is_made, sign=-1)

@@ -59,7 +59,7 @@ def fit_row(
         "namespace": job.namespace,
         "kind": kind,
         "verdict": fit.verdict,
-        "reason": f"{_reason(fit, nodes, ends, now, endless)}{_in_vain(fit)}{_competition(fit)}",
+        "reason": f"{_reason(fit, nodes, ends, now, endless)}{_together(fit)}{_in_vain(fit)}{_competition(fit)}",
         "hint": _hint(fit, changes, nodes),
         "pods_wanted": job.number,
         "gpu": whole_devices(job.pod.requests),
@@ -145,6 +145,12 @@ def _reason(
         names = abridged(list(fit.away), _NAMED)
         return f"{why} It runs once these accept pods again: {names}."
     return why
+
+
+def _together(fit: Fit) -> str:
+    if not fit.job.together or fit.refused or fit.verdict in (NOW, AFTER_PREEMPTION, UNKNOWN):
+        return ""
+    return f" Its {fit.job.number} pods are only started together."
 
 
 def _in_vain(fit: Fit) -> str:

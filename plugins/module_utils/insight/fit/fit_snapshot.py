@@ -14,9 +14,11 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
+from ...cluster.admission import queue_of
 from ...cluster.admitted_pod import Admission, WantedPod, admitted
 from ...cluster.devices import Inventory
 from ...cluster.pod_facts import PlacedPod, RoomyNode, claim_names, placed_pod, required_terms, roomy_node
+from ...cluster.pool_declarations import NATIVE
 from ...cluster.quota_fit import COUNTED, Charges, charges_of, charges_of_objects, charges_of_placed, quota_state
 from ...cluster.read_devices import read_devices
 from ...cluster.read_jobs import read_jobs
@@ -112,7 +114,9 @@ class FitSnapshot:
             pod = replace(pod, refusals=(f"namespace {namespace} does not exist",))
         made = charges_of_objects(objects, self.live.get((namespace, name), ()))
         undecided = tuple(self._undecided(workload, pod))
-        return FitJob(namespace, name, pod, _number_of_pods(objects), charges_of(pod, specs), made, own, undecided)
+        together = queue_of(workload).backend == NATIVE
+        number = _number_of_pods(objects)
+        return FitJob(namespace, name, pod, number, charges_of(pod, specs), made, own, undecided, together)
 
     def _undecided(self, workload: Object, pod: WantedPod) -> Iterable[str]:
         if queue := (workload["metadata"].get("labels") or {}).get(KUEUE_QUEUE):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The three queueing systems, and what each reads from the workload and its pods.
+"""The queueing systems, and what each reads from the workload and its pods.
 
 kueue    label kueue.x-k8s.io/queue-name on the workload. Kueue admits a Job as a whole and owns its ``suspend``, which
          is therefore never applied; its webhook labels the pods of Deployments and StatefulSets itself.
 volcano  pkg/controllers/podgroup: the queue from the pod's annotation, the size of the gang from its owner's.
+native   nothing: the Job controller makes a PodGroup for each Indexed Job. The annotation is for us.
 kai      podgrouper: the queue from labels of owner and pod, the size of the gang from the Job's annotation (a plain Job
          counts as a gang of 1 without it).
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ...labels import KUEUE_QUEUE
+from ...labels import KUEUE_QUEUE, NATIVE_GANG
 from ...manifest.job_blocks import Queue
 
 _VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
@@ -52,7 +53,7 @@ def on_workload(queue: Queue, pods_together: int) -> Marks:
         labels = {KUEUE_QUEUE: queue.name}
     elif queue.backend == "kai" and queue.name:
         labels = {_KAI_QUEUE: queue.name}
-    gang = {"volcano": _VOLCANO_GANG, "kai": _KAI_GANG}.get(queue.backend)
+    gang = {"volcano": _VOLCANO_GANG, "kai": _KAI_GANG, "native": NATIVE_GANG}.get(queue.backend)
     return Marks(labels, {gang: str(pods_together)} if gang and pods_together > 1 else {})
 
 

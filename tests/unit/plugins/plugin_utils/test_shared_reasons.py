@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster import admission, pending_reason, prediction
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster import native_gangs, pending_reason, prediction
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster import queue_reasons as queues
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pending_reason import PendingReason
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import ClusterView, pending_reasons
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import (
@@ -63,12 +64,25 @@ def of_gone_pods() -> Iterator[tuple[str, Any]]:
     }
     of_secret = {"name": "main", "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "tokens", "key": "A"}}}]}
     with_secret = {**job, "spec": {"template": {"spec": {"containers": [of_secret]}}}}
-    yield "a queue of Kueue", lambda: [admission.waiting_in_queue(job, "q", [{**kueue, "spec": {"queueName": "q"}}])]
+    yield (
+        "a queue of Kueue",
+        lambda: [queues.waiting_in_queue(job, "q", [{**kueue, "spec": {"queueName": "q"}}])],
+    )
     yield (
         "paused in a queue of Kueue",
-        lambda: [admission.waiting_in_queue(job, "q", [{**kueue, "spec": {"active": False}}])],
+        lambda: [queues.waiting_in_queue(job, "q", [{**kueue, "spec": {"active": False}}])],
     )
-    yield "a queue of Volcano", lambda: [admission.waiting_in_volcano(group, [group], [])]
+    yield "a queue of Volcano", lambda: [queues.waiting_in_volcano(group, [group], [])]
+    gang = {**job, "metadata": {**job["metadata"], "annotations": {"runwhere.ai/gang": "2"}}}
+    grouped = {"spec": {"schedulingGroup": {"podGroupName": "g"}}}
+    of_gang = {"metadata": {"name": "g"}, "status": {"conditions": [{"type": "PodGroupScheduled", "status": "False"}]}}
+    unplaced = {"conditions": [{**of_gang["status"]["conditions"][0], "reason": "Unschedulable"}]}
+    yield "a gang without a group", lambda: [native_gangs.waiting_for_gang(gang, [{"spec": {}}], ())]
+    yield "a gang that fails", lambda: [native_gangs.waiting_for_gang(gang, [grouped], [of_gang])]
+    yield (
+        "a gang without room",
+        lambda: [native_gangs.waiting_for_gang(gang, [grouped], [{**of_gang, "status": unplaced}])],
+    )
     yield "no node, before it is submitted", lambda: prediction.unschedulable(job, accounted([node()]))
     for kind in (SERVICE_ACCOUNT, SECRET, PERSISTENT_VOLUME_CLAIM):
         yield f"{kind.kind} missing", lambda kind=kind: prediction.missing(job, kind, ())

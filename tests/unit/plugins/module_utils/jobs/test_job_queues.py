@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.admission import (
-    JobQueue,
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.admission import JobQueue
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.queue_reasons import (
     waiting_in_queue,
     waiting_in_volcano,
 )

@@ -27,4 +27,6 @@ def test_one_sentence_for_each_pool() -> None:
 
 def test_none_for_one_node_or_in_a_queue() -> None:
     queued = [job("a", 2, queue="team"), job("b", 2, scheduler="volcano"), job("c", 2, scheduler="kai-scheduler")]
-    assert list(gang_advice([job("one", 1), *queued])) == []
+    native = job("d", 2)
+    native["metadata"]["annotations"] = {"runwhere.ai/gang": "2"}
+    assert list(gang_advice([job("one", 1), *queued, native])) == []
