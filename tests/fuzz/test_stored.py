@@ -18,12 +18,14 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.metrics.jo
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.gpu_usage import usage_rows
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import MODULE as USAGE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import Seen, uses_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.restart_copies import copy_in
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.ledger import read_entries
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_history import (
     read_history,
     size_of,
     slim_history,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER, MANAGED_BY, RESTART_OF
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
 from integration.prometheus_double import Asked, Reply, prometheus_double
 from integration.tasks import perform
@@ -114,6 +116,27 @@ def test_a_damaged_ledger_is_read_as_far_as_it_can_be() -> None:
     entry = {"manifest": "", "uid": "u", "submitted_at": "2026-01-01T00:00:00Z", "ttl_seconds": 60, "result": "Failed"}
     for _number in range(MUTANTS):
         assert "good" in read_entries({"good": json.dumps(entry), "bad": damaged_text(rng, entry)})
+
+
+def test_a_damaged_copy_of_a_restart_is_the_training_or_none() -> None:
+    """What is found is only objects of the training, whatever else a tenant has written."""
+    rng, labels = random.Random(1), {"app": "train", MANAGED_BY: FIELD_MANAGER}
+    metadata = {"name": "train", "namespace": "tenant", "labels": labels}
+    kinds = ("Job", "Service", "ConfigMap")
+    for _number in range(MUTANTS):
+        objects: list[Any] = [{"kind": kind, "metadata": {**metadata, "labels": dict(labels)}} for kind in kinds]
+        data: dict[str, Any] = {"uid": "u", "objects": objects}
+        one = rng.choice(objects)
+        container = rng.choice([data, one, one["metadata"], one["metadata"]["labels"]])
+        container[rng.choice(sorted(container))] = rng.choice(
+            [*VALUES, "Pod", "Secret", "other", {"a": [[]]}, [*objects, {"kind": "ClusterRoleBinding", "metadata": {}}]]
+        )
+        revision = {"metadata": {**metadata, "labels": {**labels, RESTART_OF: "train"}}, "data": data}
+        found = copy_in(revision)
+        for obj in found.objects if found else ():
+            assert obj["kind"] in (*kinds, "ResourceClaimTemplate")
+            assert obj["metadata"]["namespace"] == "tenant"
+            assert obj["metadata"]["labels"].items() >= labels.items()
 
 
 # -- Prometheus --------------------------------------------------------------------------------------------------------

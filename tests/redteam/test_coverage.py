@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every module, playbook, plugin and store is attacked; what is added and is not, fails here.
+"""Every module, playbook, plugin and store is attacked, fuzzed and struck by faults; what is not has a reason here.
 
-For modules that ask a server and for playbooks, test_answers.py and test_playbooks.py compare with what they run.
+What is added and is neither fails. Modules that ask a server are compared with what test_answers.py runs.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils import labels
 from chaos.scenarios import POLICIES, SCENARIOS
+from fuzz.test_options import MODULES as FUZZED
+from fuzz.test_plugins import PLAYBOOKS as FUZZED_PLAYBOOKS
 from integration.ansible import ROOT
+
+from .test_playbooks import VARIABLES
 
 # Modules that write nothing to a cluster, or whose every write is that of another module.
 NOT_INJECTED = {
@@ -24,32 +31,132 @@ NOT_INJECTED = {
     "gpuctl_notify": "writes to a webhook; test_notify.py",
 }
 READS_ONLY = re.compile(r"gpuctl_(\w+_info|job_log|doctor|status|show)")
-# Which tests attack the plugins, and what they are called there.
-PLUGINS = {
-    "plugins/inventory/gpuctl.py": ("test_node.py", "runwhere.gpuctl.gpuctl"),
-    "plugins/callback/plain.py": ("test_plugins.py", "gpuctl.plain"),
-    "plugins/filter/_bounded_yaml.py": ("test_plugins.py", "bounded_yaml"),
-    "extensions/eda/plugins/event_source/jobs.py": ("test_events.py", "run_source"),
-    "extensions/eda/plugins/event_filter/alert.py": ("test_plugins.py", "alert_filter"),
+NOT_FUZZED = {
+    "gpuctl_notify": "has no core to call; any answer of a service and any text: redteam/test_notify.py",
+    "gpuctl_show": "has no core to call; shows what all others return: redteam/test_playbooks.py",
 }
+# Playbooks that never see the text of a job. Which tests attack them, and what is written there.
+OTHER_PLAYBOOKS = {
+    "accelerator_stack": ("redteam/test_stores.py", "ACCELERATORS_CONFIG_MAP"),
+    "copy": ("redteam/test_log.py", "local_path"),
+    "monitoring": ("redteam/test_volume.py", "monitoring"),
+    "notebook_copy": ("redteam/test_log.py", "local_path"),
+    "onboard": ("redteam/test_offboard.py", '"onboard"'),
+    "offboard": ("redteam/test_offboard.py", '"offboard"'),
+    "submit_training": ("redteam/test_log.py", "runwhere.gpuctl.submit_training"),
+    "workspace": ("redteam/test_stores.py", "access.workspace"),
+}
+
+
+class Attacks(NamedTuple):
+    """Where each kind of attack is: a file of the tests and a word in it; or why there is none."""
+
+    redteam: tuple[str, str] | str
+    fuzz: tuple[str, str] | str
+    chaos: tuple[str, str] | str
+
+
+_PURE = "writes nothing, and asks no server"
+PLUGINS = {
+    "plugins/inventory/gpuctl.py": Attacks(
+        ("redteam/test_node.py", "runwhere.gpuctl.gpuctl"),
+        ("redteam/test_answers.py", "nodes.node_info"),
+        "writes nothing",
+    ),
+    "plugins/callback/plain.py": Attacks(
+        ("redteam/test_plugins.py", "gpuctl.plain"), "prints what the screens of modules do", _PURE
+    ),
+    "plugins/filter/_bounded_yaml.py": Attacks(
+        ("redteam/test_plugins.py", "bounded_yaml"), ("fuzz/test_plugins.py", "BoundedYaml"), _PURE
+    ),
+    "plugins/filter/_missing_collection.py": Attacks(*["its input is a constant of the playbooks"] * 3),
+    "plugins/filter/table.py": Attacks(("fuzz/test_plugins.py", "Table"), ("fuzz/test_plugins.py", "Table"), _PURE),
+    "plugins/lookup/_saved_plan.py": Attacks(
+        ("redteam/test_saved_plan.py", "tamper"), ("fuzz/test_plugins.py", "_saved_plan"), _PURE
+    ),
+    "plugins/lookup/_source_name.py": Attacks(
+        ("fuzz/test_plugins.py", "mkfifo"), ("fuzz/test_plugins.py", "_source_name"), _PURE
+    ),
+    "plugins/lookup/_variable_problems.py": Attacks(
+        ("redteam/test_log.py", "runwhere.gpuctl.submit_training"), ("fuzz/test_plugins.py", "value_problems"), _PURE
+    ),
+    "extensions/eda/plugins/event_source/jobs.py": Attacks(
+        ("redteam/test_events.py", "run_source"),
+        ("redteam/test_events.py", "places_in"),
+        ("integration/test_event_source.py", "kill=True"),
+    ),
+    "extensions/eda/plugins/event_filter/alert.py": Attacks(
+        ("redteam/test_plugins.py", "alert_filter"), ("redteam/test_plugins.py", "places_in"), _PURE
+    ),
+}
+_BY_PEOPLE = "only people write it"
 # What tenants, nodes, other processes or a crash can write, and the collection reads again.
 STORES = {
-    "the ledger": ("redteam/test_tenant.py", "gpuctl-ledger"),
-    "the history": ("redteam/test_tenant.py", "gpuctl-history"),
-    "the copies of restarts": ("redteam/test_tenant.py", "controllerrevisions"),
-    "the Lease of pools": ("chaos/scenarios.py", "pool-"),
-    "annotations of jobs": ("redteam/test_playbooks.py", "runwhere.ai/submitted-by"),
-    "labels of nodes": ("redteam/test_node.py", "labels"),
-    "Secrets": ("redteam/test_secrets.py", "test_a_secret_of_a_megabyte_of_lines"),
-    "the state of the event source": ("redteam/test_events.py", "state_file"),
-    "saved plans": ("redteam/test_saved_plan.py", "plan"),
-    "manifests": ("redteam/test_input.py", "symlink_to"),
-    "the file of a log": ("redteam/test_log.py", "link_of_another_user"),
-    "answers of Prometheus": ("fuzz/test_stored.py", "prometheus_double"),
-    "histories and ledgers, damaged": ("fuzz/test_stored.py", "damaged_history"),
-    "labels and annotations": ("redteam/test_stores.py", "KEYS"),
-    "profiles of accelerators": ("redteam/test_stores.py", "ACCELERATORS_CONFIG_MAP"),
-    "copied files": ("redteam/test_log.py", "local_path"),
+    "the ledger": Attacks(
+        ("redteam/test_tenant.py", "gpuctl-ledger"),
+        ("fuzz/test_stored.py", "test_a_damaged_ledger"),
+        ("chaos/scenarios.py", "LEDGER"),
+    ),
+    "the history": Attacks(
+        ("redteam/test_rollback.py", "gpuctl-history"),
+        ("fuzz/test_stored.py", "damaged_history"),
+        ("chaos/histories.py", "gpuctl_job_history"),
+    ),
+    "the copies of restarts": Attacks(
+        ("redteam/test_tenant.py", "controllerrevisions"),
+        ("fuzz/test_stored.py", "copy_in"),
+        ("chaos/scenarios.py", "training-restart"),
+    ),
+    "the Lease of pools": Attacks(
+        ("redteam/test_submitter.py", "lease"),
+        ("redteam/test_stores.py", "holderIdentity"),
+        ("chaos/oracle.py", "lease_holder"),
+    ),
+    "annotations of jobs": Attacks(
+        ("redteam/test_playbooks.py", "runwhere.ai/submitted-by"),
+        ("redteam/test_stores.py", "KEYS"),
+        ("chaos/scenarios.py", "inference-update"),
+    ),
+    "labels of nodes": Attacks(
+        ("redteam/test_node.py", "labels"), ("redteam/test_stores.py", "KEYS"), ("chaos/scenarios.py", "node-labels")
+    ),
+    "Secrets": Attacks(
+        ("redteam/test_secrets.py", "test_a_secret_of_a_megabyte_of_lines"),
+        ("redteam/test_answers.py", "access.workspace"),
+        ("chaos/scenarios.py", "hf_secret-of-chaos"),
+    ),
+    "the state of the event source": Attacks(
+        ("redteam/test_events.py", "state_file"),
+        ("redteam/test_events.py", "test_a_damaged_state"),
+        ("integration/test_event_source.py", "kill=True"),
+    ),
+    "saved plans": Attacks(
+        ("redteam/test_saved_plan.py", "signature"),
+        ("fuzz/test_plugins.py", "PLAN"),
+        ("redteam/test_saved_plan.py", "interrupted_at_any_write"),
+    ),
+    "manifests": Attacks(
+        ("redteam/test_input.py", "symlink_to"), ("fuzz/test_manifests.py", "test_mutants"), _BY_PEOPLE
+    ),
+    "the file of a log": Attacks(
+        ("redteam/test_log.py", "link_of_another_user"), "never read again", "replaced as a whole, see host_file.py"
+    ),
+    "answers of Prometheus": Attacks(
+        ("redteam/test_prometheus.py", "SLOW"),
+        ("fuzz/test_stored.py", "prometheus_double"),
+        ("redteam/test_prometheus.py", "FLOODS"),
+    ),
+    "labels and annotations": Attacks(
+        ("redteam/test_stores.py", "KEYS"), ("redteam/test_stores.py", "TEXTS"), ("chaos/scenarios.py", "training-new")
+    ),
+    "profiles of accelerators": Attacks(
+        ("redteam/test_stores.py", "ACCELERATORS_CONFIG_MAP"), ("redteam/test_stores.py", "data[chosen"), _BY_PEOPLE
+    ),
+    "copied files": Attacks(
+        ("redteam/test_log.py", "local_path"),
+        ("redteam/test_server.py", "test_messages_without_output"),
+        ("redteam/test_server.py", "test_a_command_that_never_ends"),
+    ),
 }
 # Every file that writes an object or a file, and the stores that it writes; a reason where nothing is read again.
 WRITES: dict[str, tuple[str, ...] | str] = {
@@ -103,31 +210,87 @@ def source(name: str) -> str:
     return (ROOT / "tests" / name).read_text()
 
 
+# Modules of others, in the roles whose whole work they are: each of them is idempotent, and a second run finishes it.
+OTHER_MODULES = {
+    "roles/accelerator_stack/tasks/chart.yml": {"kubernetes.core.helm"},
+    "roles/monitoring/tasks/files.yml": {"ansible.builtin.copy", "ansible.builtin.file"},
+    "roles/monitoring/tasks/grafana.yml": {
+        "ansible.builtin.copy",
+        "ansible.builtin.file",
+        "ansible.builtin.tempfile",
+        "ansible.builtin.uri",
+        "community.grafana.grafana_dashboard",
+        "community.grafana.grafana_folder",
+    },
+}
+
+
+def modules() -> set[str]:
+    return {path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py")}
+
+
 def test_faults_are_injected_into_every_module_that_writes() -> None:
     injected = {
         do.module for one in (*SCENARIOS, *POLICIES) for do in (one.action, *one.setup) if hasattr(do, "module")
     }
-    modules = {path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py")}
-    writers = {name for name in modules if not READS_ONLY.fullmatch(name)}
+    writers = {name for name in modules() if not READS_ONLY.fullmatch(name)}
     recorders = {"gpuctl_job_history"} if "gpuctl_job_history" in source("chaos/histories.py") else set()
     assert writers - injected - recorders == set(NOT_INJECTED)
 
 
+def test_every_module_is_fuzzed() -> None:
+    assert modules() - set(FUZZED) == set(NOT_FUZZED)
+
+
+def test_every_playbook_is_attacked_and_fuzzed() -> None:
+    playbooks = {path.stem for path in (ROOT / "playbooks").glob("*.yml")}
+    assert playbooks - set(VARIABLES) == set(OTHER_PLAYBOOKS)
+    assert playbooks == set(FUZZED_PLAYBOOKS)
+    assert not [name for name, (file, word) in OTHER_PLAYBOOKS.items() if word not in source(file)]
+
+
+def test_a_playbook_runs_nothing_but_modules_that_are_struck_by_faults() -> None:
+    """Between two of them it holds no state: what an interrupted playbook leaves is what a module has left."""
+    theirs = {
+        "assert",
+        "debug",
+        "fail",
+        "import_playbook",
+        "import_role",
+        "import_tasks",
+        "include_role",
+        "include_tasks",
+        "set_stats",
+    }
+    for path in (*(ROOT / "playbooks").rglob("*.yml"), *(ROOT / "roles").glob("*/tasks/*.yml")):
+        used = {name for task in tasks_in(yaml.safe_load(path.read_text())) for name in task if name.count(".") == 2}
+        known = {f"runwhere.gpuctl.{name}" for name in modules()} | {f"ansible.builtin.{name}" for name in theirs}
+        assert used - known <= OTHER_MODULES.get(path.relative_to(ROOT).as_posix(), set()), path
+
+
+def tasks_in(data: object) -> Iterator[dict[str, object]]:
+    """Plays, tasks and blocks, as deep as they go."""
+    for each in data if isinstance(data, list) else ():
+        if isinstance(each, dict):
+            yield each
+            for part in ("pre_tasks", "tasks", "post_tasks", "handlers", "block", "rescue", "always"):
+                yield from tasks_in(each.get(part))
+
+
 def test_every_plugin_is_attacked() -> None:
-    kinds = (
-        "plugins/inventory",
-        "plugins/callback",
-        "extensions/eda/plugins/*",
-    )  # the others read no text of strangers
+    kinds = ("plugins/callback", "plugins/filter", "plugins/inventory", "plugins/lookup", "extensions/eda/plugins/*")
     found = {str(path.relative_to(ROOT)) for kind in kinds for path in ROOT.glob(f"{kind}/*.py")}
-    assert found <= set(PLUGINS)
+    assert found == set(PLUGINS)
 
 
-@pytest.mark.parametrize("plugin", PLUGINS)
-def test_a_plugin_is_named_where_it_is_attacked(plugin: str) -> None:
-    file, name = PLUGINS[plugin]
-    assert (ROOT / plugin).is_file()
-    assert name in source(f"redteam/{file}")
+@pytest.mark.parametrize("name", [*PLUGINS, *STORES])
+def test_an_attack_is_where_it_is_said_to_be(name: str) -> None:
+    for kind, place in {**PLUGINS, **STORES}[name]._asdict().items():
+        if isinstance(place, tuple):
+            file, word = place
+            assert word in source(file), kind
+        else:
+            assert place, kind
 
 
 def test_what_is_written_is_a_store_that_is_damaged() -> None:
@@ -165,9 +328,3 @@ def test_every_object_with_a_name_of_ours_is_attacked() -> None:
 )
 def test_what_counts_as_writing(text: str, is_written: bool) -> None:
     assert writes(ast.parse(text)) == is_written
-
-
-@pytest.mark.parametrize("store", STORES)
-def test_a_store_is_damaged(store: str) -> None:
-    file, name = STORES[store]
-    assert name in source(file)
