@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, with_use
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import with_use
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import (
     AFTER_JOBS,
     AFTER_PREEMPTION,
@@ -21,7 +21,11 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit im
     fit_jobs,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import NOW as RUNS_NOW
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_changes import changed_jobs
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_changes import (
+    PoolRoom,
+    changed_jobs,
+    room_of_pools,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_snapshot import (
     FitSnapshot,
     read_fit_snapshot,
@@ -68,7 +72,7 @@ def compare(stage: Stage, client: Client, seed: int, batches: int, tally: Tally)
         world.slices = []
     stage.set_up(world)
     for number, batch in enumerate(world.batches):
-        fits, nodes = predict(client, world, batch)
+        fits, pools = predict(client, world, batch)
         for job, fit in zip(batch, fits, strict=True):
             observed, pods = stage.try_job(job)
             _count(tally, world, number, job, fit, observed, pods)
@@ -77,7 +81,7 @@ def compare(stage: Stage, client: Client, seed: int, batches: int, tally: Tally)
         if len(batch) == 1 and fits[0].after and fits[0].verdict in (AFTER_JOBS, AFTER_QUOTA):
             _check_what_it_waits_for(stage, batch[0], fits[0], tally, f"seed {seed}, batch {number}")
         if len(batch) == 1 and fits[0].changes:
-            _check_change(stage, batch[0], fits[0].changes[0], nodes, tally, f"seed {seed}, batch {number}")
+            _check_change(stage, batch[0], fits[0].changes[0], pools, tally, f"seed {seed}, batch {number}")
 
 
 def _check_what_it_waits_for(stage: Stage, job: Job, fit: Fit, tally: Tally, where: str) -> None:
@@ -93,10 +97,12 @@ def _check_what_it_waits_for(stage: Stage, job: Job, fit: Fit, tally: Tally, whe
         tally.wrong.append(f"{where}, {job.name}: {found}\n  {job.template['spec']}")
 
 
-def _check_change(stage: Stage, job: Job, change: FitChange, nodes: list[Node], tally: Tally, where: str) -> None:
+def _check_change(
+    stage: Stage, job: Job, change: FitChange, pools: Mapping[str, PoolRoom], tally: Tally, where: str
+) -> None:
     """With other values in its manifest, it comes out as said."""
     assert job.selected is not None
-    other = next(other for one, other in changed_jobs(job.selected, DECLARED, nodes) if one.fields == change.fields)
+    other = next(other for one, other in changed_jobs(job.selected, DECLARED, pools) if one.fields == change.fields)
     changed = Job(job.name, job.namespace, other.objects[0]["spec"]["template"], pods_of(other), selected=alone(other))
     observed, pods = stage.try_job(changed)
     stage.clean()
@@ -106,20 +112,22 @@ def _check_change(stage: Stage, job: Job, change: FitChange, nodes: list[Node], 
         tally.wrong.append(f"{where}, {job.name}: {found}\n  {changed.template['spec']} x{changed.number}")
 
 
-def predict(client: Client, world: RandomWorld, batch: list[Job]) -> tuple[list[Fit], list[Node]]:
-    """The answers, and the nodes that changes were made for: those that would make one job of a manifest run."""
+def predict(client: Client, world: RandomWorld, batch: list[Job]) -> tuple[list[Fit], Mapping[str, PoolRoom]]:
+    """The answers, and the pools that changes were made for: those that would make one job of a manifest run."""
     made = [job.selected for job in batch if job.selected]
     classes = {one.priority_class["metadata"]["name"]: one.priority_class for one in made if one.priority_class}
     snapshot = read_fit_snapshot(client, [job.objects for job in batch], classes, may_claim=True)
-    nodes = with_use([one.node for one in snapshot.nodes or ()], [one.use for one in snapshot.pods or ()])
+    pools = room_of_pools(
+        with_use([one.node for one in snapshot.nodes or ()], [one.use for one in snapshot.pods or ()])
+    )
 
     def variants(job: FitJob, is_wanted: IsWanted) -> Iterator[tuple[FitChange, FitJob]]:
-        for change, other in changed_jobs(made[0], DECLARED, nodes, is_wanted):
+        for change, other in changed_jobs(made[0], DECLARED, pools, is_wanted):
             changed = Job(other.name, job.namespace, {}, 0, selected=other)
             yield change, _fitted(snapshot, world, changed)
 
     fitted = [_fitted(snapshot, world, job) for job in batch]
-    return fit_jobs(snapshot.cluster({}), fitted, variants if made and len(batch) == 1 else None), nodes
+    return fit_jobs(snapshot.cluster({}), fitted, variants if made and len(batch) == 1 else None), pools
 
 
 def _fitted(snapshot: FitSnapshot, world: RandomWorld, job: Job) -> FitJob:

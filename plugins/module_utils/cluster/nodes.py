@@ -79,7 +79,7 @@ class Node:
     used: Amounts = field(default_factory=dict)
     is_usage_known: bool = False  # ``with_use`` adds it, which needs the permission to list all pods
 
-    @property
+    @cached_property
     def pool(self) -> str:
         """Its pool; nodes without the label form the default pool."""
         return self.labels.get(POOL) or DEFAULT_POOL

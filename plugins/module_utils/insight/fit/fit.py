@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import chain
 from typing import Any, NamedTuple
 
 from ...cluster.admitted_pod import WantedPod
 from ...cluster.pod_facts import PlacedPod
 from ...cluster.quota_fit import Charges, QuotaLack, QuotaState, charges_of_placed
 from ...kube.resources import Object
+from ...labels import POOL
 from .pod_rules import PodRules
 from .victims import best_eviction
 from .world import CORDONED, ENDLESS, TAINTED, NodeState, World, unsuitable
@@ -83,6 +84,7 @@ class FitChange:
 
     fields: tuple[tuple[str, str, str | None], ...]  # field, before, after; None if it is left out
     verdict: str = NOW
+    only_moves: bool = False  # It changes nothing but the pool that pods select.
 
     @property
     def of(self) -> tuple[str, ...]:
@@ -511,11 +513,14 @@ class _Trial:
             return 0, 0
         if target.minds_its_own or target.ports:  # Who else is there may matter as much as how much is left.
             return int(self._world.refuse(target, state, rules) is None), 0
-        before = _copies(target, state.free)
-        if not before:
-            return 0, 0
-        left = {name: state.free.get(name, 0) - pod.requests.get(name, 0) for name in target.requests}
-        return before - _copies(target, left), -before if self._hostile else before
+        free, taken = state.free, pod.requests
+        before = after = sys.maxsize
+        for name, amount in reversed(target.requests.items()):
+            left = free.get(name, 0)
+            if left < amount:
+                return 0, 0
+            before, after = min(before, left // amount), min(after, (left - taken.get(name, 0)) // amount)
+        return before - max(0, after), -before if self._hostile else before
 
     def _fill(
         self,
@@ -683,10 +688,12 @@ class _Trial:
         groups: dict[JobName, list[PlacedPod]] = {}
         suitable, _refused = self._world.suitable(job.pod)
         near = {state.name for state in suitable}
-        for pod in chain(
-            *((*state.pods.values(), *state.nominated) for state in suitable),
-            (pod for pod in self._world.keeping_off() if _node_of(pod) not in near),
-        ):
+        others = [pod for pod in self._world.keeping_off() if _node_of(pod) not in near]
+        for state in suitable:
+            for pod in state.ending.pods:
+                groups.setdefault(pod.job, []).append(pod)
+            others += state.nominated
+        for pod in others:
             if pod.owner not in ENDLESS:
                 groups.setdefault(pod.job, []).append(pod)
         return groups
@@ -724,21 +731,21 @@ class _Trial:
                 return False
             if set(change.of) <= _RESOURCE_FIELDS.keys():
                 return lacking <= {_RESOURCE_FIELDS[field] for field in change.of}
-            fewer = _with_fewer(tried(job), change)
-            return fewer is None or not self._certain_lacks(fewer, rooms)
+            bound = _moved(tried(job), change) if change.only_moves else _with_fewer(tried(job), change)
+            return bound is None or not any(self._certain_lacks(bound, rooms))
 
-        lacking = self._certain_lacks(tried(job), rooms)
+        lacking = set(self._certain_lacks(tried(job), rooms))
         for change, other in self._let_in(job, variants, is_wanted):
-            if not self._certain_lacks(tried(other), rooms):
+            if not any(self._certain_lacks(tried(other), rooms)):
                 kinds = {one.kind for one in self._explore(tried(other), other.number)}
                 if len(kinds) == 1 and kinds <= set(better):
                     found.add(change.of)
                     yield replace(change, verdict=kinds.pop())
 
-    def _certain_lacks(self, job: FitJob, rooms: dict[tuple[str, int, str], list[int]]) -> set[str]:
+    def _certain_lacks(self, job: FitJob, rooms: dict[tuple[str, int, str], list[int]]) -> Iterator[str]:
         """The resources of which its nodes have too little for all its pods, even with what it may preempt. ``rooms``:
         what the nodes have, which stays the same while changes of one job are tried."""
-        pod, lacking = job.pod, set()
+        pod = job.pod
         nodes = self._world.suitable(pod)[0]
         priority = pod.priority if pod.preempts else -(2**31)
         for resource, amount in reversed(pod.requests.items()):
@@ -752,8 +759,7 @@ class _Trial:
                 resource not in self._world.delegated
                 and sum(room // amount for room in rooms[key] if room >= amount) < job.number
             ):
-                lacking.add(resource)
-        return lacking
+                yield resource
 
     def _later_change(self, job: FitJob, variants: Variants) -> Iterator[FitChange]:
         """The first change that makes the job run once others have ended."""
@@ -773,6 +779,12 @@ class _Trial:
             )
             if pods and all(one.most(other.made, 1) for one in quotas if one.counts_objects):
                 yield change, other
+
+
+def _moved(job: FitJob, change: FitChange) -> FitJob:
+    """The job in another pool."""
+    selector = {**job.pod.spec["nodeSelector"], POOL: change.fields[0][2]}
+    return replace(job, pod=replace(job.pod, spec={**job.pod.spec, "nodeSelector": selector}))
 
 
 def _with_fewer(job: FitJob, change: FitChange) -> FitJob | None:
@@ -896,10 +908,6 @@ def _without_others(
 def _node_of(pod: PlacedPod) -> str:
     """Where it is, or is to come."""
     return str(pod.node or pod.nominated)
-
-
-def _copies(pod: WantedPod, free: Mapping[str, int]) -> int:
-    return min((max(0, free.get(name, 0)) // amount for name, amount in pod.requests.items()), default=0)
 
 
 def _healthy(pod: WantedPod) -> WantedPod:

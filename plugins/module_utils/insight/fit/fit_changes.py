@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 from ...accelerators.hardware import UnfitHardware
 from ...cluster.declared import Declared
@@ -20,17 +21,34 @@ _FREE = 2  # amounts that are free on nodes, the largest first
 _GIB = 2**30
 
 
+class PoolRoom(NamedTuple):
+    """What is free on nodes of a pool, in whole GiB and cores, the largest amounts first."""
+
+    memory: tuple[int, ...] = ()
+    cpu: tuple[int, ...] = ()
+
+
+def room_of_pools(nodes: Sequence[Node]) -> dict[str, PoolRoom]:
+    """By the names of the pools."""
+
+    def largest(members: Sequence[Node], resource: str, unit: int) -> tuple[int, ...]:
+        return tuple(sorted({node.free(resource) // unit * unit for node in members}, reverse=True)[:_FREE])
+
+    pools = {name: [node for node in nodes if node.pool == name] for name in sorted({node.pool for node in nodes})}
+    return {name: PoolRoom(largest(one, "memory", _GIB), largest(one, "cpu", 1000)) for name, one in pools.items()}
+
+
 def changed_jobs(
     job: SelectedJob,
     declared: Declared,
-    nodes: Sequence[Node],
+    pools: Mapping[str, PoolRoom],
     is_wanted: Callable[[FitChange], bool] = lambda change: True,
 ) -> Iterator[tuple[FitChange, SelectedJob]]:
     """The job with one field, or two that belong together, changed. Of each field, what asks for most comes first.
     ``is_wanted`` is asked before a job is built."""
-    for fields, update in _changes(job, nodes):
+    for fields, update in _changes(job, pools):
         texts = ((field, str(old), None if new is None else str(new)) for field, old, new in fields)
-        change = FitChange(tuple(texts))
+        change = FitChange(tuple(texts), only_moves=_only_moves(job, update, declared))
         if not is_wanted(change):
             continue
         try:
@@ -38,6 +56,17 @@ def changed_jobs(
             yield change, other.built(declared)
         except UnfitHardware:
             continue  # The pool cannot have that.
+
+
+def _only_moves(job: SelectedJob, update: _Update, declared: Declared) -> bool:
+    """Whether the job is the same in another pool, but for the pool that its pods select."""
+    resources: Any = job.model.resources if job.model else None
+    if set(update.get("resources", ())) != {"pool"} or resources.pool == DEFAULT_POOL or resources.gpu_type:
+        return False
+    here, there = resources.pool, update["resources"]["pool"]
+    queued = any(pool.queue for pool in (declared.pools.get(here), declared.pools.get(there)) if pool)
+    hardware = (replace(declared.hardware(pool), types=frozenset()) for pool in (here, there))
+    return not queued and next(hardware) == next(hardware)
 
 
 _Update = dict[str, dict[str, Any]]  # section -> field -> value
@@ -53,7 +82,7 @@ def _updated(model: Any, update: _Update) -> Any:
     return model.model_copy(update=sections)
 
 
-def _changes(job: SelectedJob, nodes: Sequence[Node]) -> Iterator[_Row]:
+def _changes(job: SelectedJob, pools: Mapping[str, PoolRoom]) -> Iterator[_Row]:
     model: Any = job.model
     resources = model.resources
     number = getattr(resources, "node_count", 1)
@@ -65,8 +94,8 @@ def _changes(job: SelectedJob, nodes: Sequence[Node]) -> Iterator[_Row]:
         yield _row("resources.interconnect", "nvlink-domain", "none", "resources", interconnect="none")
     if resources.gpu_type:
         yield _row("resources.gpu-type", resources.gpu_type, None, "resources", gpu_type=None)
-    yield from _pools(resources, nodes)
-    yield from _less_of(resources, nodes)
+    yield from _pools(resources, pools)
+    yield from _less_of(resources, pools.get(resources.pool, PoolRoom()))
     if number > 1 or job.kind == "training":
         yield from _over_more_nodes(resources, number)
     yield from _less_in_all(resources, number)
@@ -75,21 +104,19 @@ def _changes(job: SelectedJob, nodes: Sequence[Node]) -> Iterator[_Row]:
         yield _row("job.priority", model.job.priority, priority, "job", priority=priority)
 
 
-def _pools(resources: Any, nodes: Sequence[Node]) -> Iterator[_Row]:
-    pools = sorted({node.pool for node in nodes} - {resources.pool})
-    for pool in pools[:_MOST_POOLS]:
+def _pools(resources: Any, pools: Iterable[str]) -> Iterator[_Row]:
+    for pool in [name for name in pools if name != resources.pool][:_MOST_POOLS]:
         if pool != DEFAULT_POOL:
             yield _row("resources.pool", resources.pool, pool, "resources", pool=pool)
 
 
-def _less_of(resources: Any, nodes: Sequence[Node]) -> Iterator[_Row]:
+def _less_of(resources: Any, room: PoolRoom) -> Iterator[_Row]:
     """As much CPU and memory as is free on a node of the pool, then half and a quarter of what is asked for."""
-    members = [node for node in nodes if node.pool == resources.pool]
     memory, cpu = int(parse(str(resources.memory)).value), int(parse(str(resources.cpu)).value * 1000)
-    for free in sorted({node.free("memory") // _GIB * _GIB for node in members}, reverse=True)[:_FREE]:
+    for free in room.memory:
         if 0 < free < memory:
             yield _memory_row(resources, free)
-    for free in sorted({node.free("cpu") // 1000 * 1000 for node in members}, reverse=True)[:_FREE]:
+    for free in room.cpu:
         if 0 < free < cpu:
             yield _cpu_row(resources, free)
     for divisor in (2, 4):

@@ -27,7 +27,7 @@ from ...labels import HISTORY, LEDGER
 from ...task import Task
 from ..history.job_ends import JobEnd, expected_ends, run_lengths, slim_job
 from .fit import FitChange, FitJob, IsWanted, fit_jobs
-from .fit_changes import changed_jobs
+from .fit_changes import changed_jobs, room_of_pools
 from .fit_rows import fit_row, preempts_in_vain
 from .fit_snapshot import FitSnapshot, read_fit_snapshot
 
@@ -104,13 +104,14 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """The same from what has been read. Pure."""
     nodes = with_use([one.node for one in snapshot.nodes or ()], [one.use for one in snapshot.pods or ()])
+    pools = room_of_pools(nodes)
     judged = [snapshot.job_of(job.objects) for job in jobs]
     selected = {job.id: job for job in jobs}
     seconds = {name: (end.at - now).total_seconds() for name, end in ends.items()}
     cluster = snapshot.cluster(seconds)
 
     def variants(job: FitJob, is_wanted: IsWanted) -> Iterator[tuple[FitChange, FitJob]]:
-        for change, other in changed_jobs(selected[job.namespace, job.name], declared, nodes, is_wanted):
+        for change, other in changed_jobs(selected[job.namespace, job.name], declared, pools, is_wanted):
             yield change, snapshot.job_of(other.objects)
 
     fits = fit_jobs(cluster, judged, variants)

@@ -14,7 +14,7 @@ from operator import attrgetter
 
 from ...cluster.admitted_pod import WantedPod
 from ...cluster.label_selectors import selects
-from ...cluster.pod_facts import PODS, PlacedPod
+from ...cluster.pod_facts import PlacedPod
 from ...kube.resources import Object
 from .pod_rules import PodRules
 from .world import NodeState, PodsOnNode, World
@@ -60,7 +60,7 @@ def best_eviction(
             social = rules.matter and any(
                 rules.concerns(one.namespace, one.labels, one.keeps_off) for one in lower.pods
             )
-            eviction = None if social else _by_amounts(world, pod, state, lower, budgets)
+            eviction = None if social else _by_amounts(pod, state, lower, budgets)
             known[state.name] = state.content, social, eviction
         if social:
             found.append(_eviction(world, pod, state, rules, budgets))
@@ -69,15 +69,10 @@ def best_eviction(
     return min(filter(None, found), key=attrgetter("loss"), default=None)
 
 
-def _by_amounts(
-    world: World, pod: WantedPod, state: NodeState, lower: PodsOnNode, budgets: Sequence[Object]
-) -> Eviction | None:
+def _by_amounts(pod: WantedPod, state: NodeState, lower: PodsOnNode, budgets: Sequence[Object]) -> Eviction | None:
     """The same as ``_eviction`` where no rule is about the pods of lower priority, by arithmetic."""
-    places = state.node.room.get(PODS, 0) - len(state.pods) + len(lower.pods) - 1
-    if not lower.pods or places < 0 or not _is_enough(pod, state, lower):
-        return None
-    refusal = world.lacks(pod, state)
-    if refusal is None or refusal.lasts:
+    places = state.most - len(state.pods) + len(lower.pods) - 1
+    if not lower.pods or places < 0 or not _is_enough(pod, state, lower) or state.copies(pod):
         return None
     protected = _protected(lower.pods, budgets) if budgets else set()
     important = sorted(lower.pods, key=lambda other: other.uid not in protected) if protected else lower.pods
@@ -137,7 +132,7 @@ def _eviction(
 def _is_enough(pod: WantedPod, state: NodeState, lower: PodsOnNode) -> bool:
     """Whether there would be enough of each resource, which is quicker to see than to try."""
     free, freed = state.free, lower.requests
-    return all(amount <= free.get(name, 0) + freed.get(name, 0) for name, amount in pod.requests.items())
+    return all(amount <= free.get(name, 0) + freed.get(name, 0) for name, amount in reversed(pod.requests.items()))
 
 
 def _protected(pods: Iterable[PlacedPod], budgets: Sequence[Object]) -> set[str]:
