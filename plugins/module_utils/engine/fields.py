@@ -173,6 +173,8 @@ def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> 
     # The tree lists the keys of an entry as fields of it, too.
     held_keys = {key[0] for key in path[-1]} if path and isinstance(path[-1], tuple) else set()
     for step, below in fields.items():
+        if not below and isinstance(desired, dict) and isinstance(desired.get(step[2:]), (str, int)):
+            continue  # The common case: a scalar that the desired object has too.
         name, desired_value, live_value = _descend(step, desired, live)
         if name is None or live_value is ABSENT or name in held_keys:
             continue

@@ -36,7 +36,7 @@ def test_a_case_whose_setup_breaks_is_named_and_the_others_are_played(
         run.main()
     printed = capsys.readouterr().out
     assert ended.value.code == 1
-    assert "   1 played,      1 held" in printed
+    assert "   1 played,      1 held" in printed, printed
     assert f"2 not played, because what comes before the fault went wrong: {BROKEN}, training-new/none/0" in printed
     assert str(problem) in printed
 
