@@ -78,7 +78,6 @@ KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"  # on Kueue's Workload: the uid of the 
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"  # an annotation of pods
 VOLCANO_SCHEDULER = "volcano"
 NATIVE_GANG = f"{PREFIX}gang"  # an annotation of Jobs whose pods Kubernetes itself places together: their number
-
 # Set by Kubernetes on the pods of an Indexed Job (since 1.28).
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 HOSTNAME = "kubernetes.io/hostname"

@@ -112,7 +112,8 @@ results:
         - V(now) means that all its pods find nodes at once.
         - V(after_preemption) means that it preempts other jobs, which have a lower priority.
         - V(after_jobs) means that it finds nodes once other jobs have ended, see RV(results[].after).
-        - V(after_nodes) means that it needs nodes that are cordoned or not ready at the moment.
+        - V(after_nodes) means that it needs nodes that are cordoned or not ready at the moment, or that an autoscaler may still
+          add to its pool (C(new_nodes) of the pool). Each job is judged as if it were the only one that such nodes are added for.
         - V(after_quota) means that other pods of the namespace use the quota that it needs.
         - V(never) means that no node is large enough or meets its conditions, or that its quota is too small, whatever else runs.
         - V(unknown) means that it cannot be determined, see RV(results[].unknown).

@@ -125,6 +125,18 @@ options:
       - Requires O(name).
     type: dict
     version_added: 1.1.0
+  new_nodes:
+    description:
+      - What each node has that a cluster autoscaler, Karpenter or the node pool of a provider adds while pods wait. C(max) is the
+        number of nodes that the pool has at most. C(gpu), C(gpu-type), C(cpu) and C(memory) describe each of them. CPUs and
+        memory count as enough if they are not declared.
+      - Such nodes come with the label C(runwhere.ai/pool), which their template sets. The module leaves the label on nodes that it did
+        not add.
+      - Jobs of the pool wait for nodes as with O(runwhere.gpuctl.gpuctl_job#module:wait_for_nodes), and
+        M(runwhere.gpuctl.gpuctl_fit_info) says which of them run once nodes are added.
+      - Requires O(name).
+    type: dict
+    version_added: 1.1.0
   queue:
     description:
       - How jobs wait for the pool. V(kueue), V(volcano), V(native), or a dictionary with one of them as C(backend) and any of
@@ -231,6 +243,11 @@ EXAMPLES = r"""
     name: training-pool
     queue: kueue
 
+- name: Declare a pool whose nodes an autoscaler adds
+  runwhere.gpuctl.gpuctl_pool:
+    name: burst
+    new_nodes: {max: 8, gpu: 8, gpu-type: A100-80G, cpu: 96, memory: 1Ti}
+
 - name: Add two nodes to a pool
   runwhere.gpuctl.gpuctl_pool:
     name: training-pool
@@ -284,7 +301,7 @@ results:
     hardware:
       description:
         - What the pool declares of its hardware, by the options O(accelerator), O(share_backend), O(device_class),
-          O(sharing), O(mig), O(type_aliases), O(rdma_resource), O(rdma_env) and O(topology). Empty if it declares nothing.
+          O(sharing), O(mig), O(type_aliases), O(rdma_resource), O(rdma_env), O(topology) and O(new_nodes). Empty if it declares nothing.
       type: dict
       sample: {"accelerator": "ascend", "type_aliases": {"910B": "910B3"}}
       version_added: 1.1.0

@@ -13,9 +13,9 @@ DEFAULT_ACCELERATOR = "nvidia"
 class PoolHardware:
     """What a pool declares of its hardware, beside its nodes.
 
-    ``type_aliases`` are further names of GPU types, ``rdma_env`` are variables for jobs that use RDMA, ``topology`` are
-    levels (rack), the widest first, with the labels of nodes that have them. ``types`` are the GPU types of its nodes.
-    With a ``device_class``, its devices are claimed. ``sharing`` and ``mig`` are how its nodes are divided.
+    ``type_aliases``: further names of GPU types. ``rdma_env``: variables for jobs that use RDMA. ``topology``: levels
+    (rack), the widest first, with the labels of nodes that have them. ``types``: the GPU types of its nodes. With a
+    ``device_class``, devices are claimed. ``sharing``, ``mig``: how nodes are divided. ``new_nodes``: what may come.
     """
 
     accelerator: str | None = None
@@ -27,6 +27,7 @@ class PoolHardware:
     rdma_resource: str | None = None
     rdma_env: Mapping[str, str] = field(default_factory=dict)
     topology: Mapping[str, str] = field(default_factory=dict)
+    new_nodes: Mapping[str, str] = field(default_factory=dict)
     types: frozenset[str] = frozenset()
 
     def type_of(self, wanted: str) -> str:

@@ -48,7 +48,7 @@ class Declared:
         """What a pool declares of its hardware, with the GPU types of its nodes."""
         found = self.pools.get(pool) or Declaration(pool)
         device_class = found.hardware.device_class or self.found_classes.get(pool)
-        types = frozenset(filter(None, found.nodes.values()))
+        types = frozenset(filter(None, (*found.nodes.values(), found.hardware.new_nodes.get("gpu_type"))))
         return replace(found.hardware, types=types, device_class=device_class)
 
 

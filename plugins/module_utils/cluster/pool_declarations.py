@@ -129,7 +129,7 @@ def _declaration_problem(pool: str, lines: list[int]) -> str:
 
 HARDWARE = "hardware"
 _TEXTS = ("accelerator", "share_backend", "device_class", "mig", "rdma_resource")
-_MAPS = ("sharing", "type_aliases", "rdma_env", "topology")
+_MAPS = ("sharing", "type_aliases", "rdma_env", "topology", "new_nodes")
 
 
 def hardware_fields(hardware: PoolHardware) -> dict[str, Any]:

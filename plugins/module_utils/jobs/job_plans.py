@@ -180,7 +180,10 @@ def _warn_of_mistakes(
     from .device_classes import find_classes  # Here: of most tasks, no job changes.
     from .prechecks import advice, grouped, precheck
 
-    found = precheck(changed, task.client(), new_nodes=options.wait_for_nodes, check_mode=task.check_mode)
+    growing = [each for each in changed if not options.wait_for_nodes and _pool_grows(each[0], declared)]
+    others = [each for each in changed if each not in growing]
+    found = precheck(others, task.client(), new_nodes=options.wait_for_nodes, check_mode=task.check_mode)
+    found |= precheck(growing, task.client(), new_nodes=True, check_mode=task.check_mode)
     classes = find_classes(task.client(), (job for job, _plan in changed if job.id in found), declared)
     if classes.by_pool:
         raise ClassesFound(classes.by_pool)
@@ -213,6 +216,12 @@ def _warn_of_mistakes(
         plan, text = impossible[-1]
         impossible[-1] = (plan, f"{text} To submit jobs with such mistakes, use O(refuse_mistakes=false).")
     return [*blockers, *impossible]
+
+
+def _pool_grows(job: SelectedJob, declared: Declared) -> bool:
+    """Whether an autoscaler adds nodes to the job's pool."""
+    pool = declared.pools.get(job.model.resources.pool) if job.model else None
+    return pool is not None and bool(pool.hardware.new_nodes)
 
 
 Sentences = dict["str | PendingReason", str]

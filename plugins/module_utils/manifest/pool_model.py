@@ -69,6 +69,18 @@ class Sharing(Block):
         return self
 
 
+class NewNodes(Block):
+    """What each node has that an autoscaler adds to the pool. It comes with the label runwhere.ai/pool."""
+
+    max: rules.PositiveCount = Field(description="How many nodes the pool has at most.", examples=[8])
+    gpu: rules.Count = Field(default=0, description="Number of accelerators.", examples=[8])
+    gpu_type: rules.GpuType = Field(
+        default=None, serialization_alias="gpu-type", description="GPU type.", examples=["A100-80G"]
+    )
+    cpu: rules.CpuLimit | None = Field(default=None, description="CPU cores. By default, enough.", examples=[96])
+    memory: rules.AmountLimit | None = Field(default=None, description="Memory. By default, enough.", examples=["1Ti"])
+
+
 class Pool(VersionedManifest):
     """A set of nodes."""
 
@@ -127,6 +139,11 @@ class Pool(VersionedManifest):
         description="Queue of the pool, where the jobs of all teams wait until it has room for all of their pods. By "
         "default, pods are scheduled one by one.",
         examples=["kueue", {"backend": "kueue", "preemption": "never"}],
+    )
+    new_nodes: NewNodes | None = Field(
+        default=None,
+        description="Nodes that a cluster autoscaler or Karpenter adds while pods wait for them. By default, none.",
+        examples=[{"max": 8, "gpu": 8, "gpu-type": "A100-80G"}],
     )
     topology: dict[rules.DnsLabel, rules.LabelKey] = Field(
         default_factory=dict,

@@ -135,6 +135,11 @@ def _target(request: PoolRequest, live: LivePools) -> _Target:
     members = live.members(request.name)
     if not request.present:
         return _Target(request, {}, members, {})
+    before = live.declarations.get(request.name)
+    grows = request.hardware.get("new_nodes", before.hardware.new_nodes if before else None)
+    if grows:  # An autoscaler labels its own nodes.
+        stays = {*(before.nodes if before else ()), *(request.nodes or ()), *request.remove}
+        members = {node: kind for node, kind in members.items() if node in stays}
     given = request.nodes or {}
     # Nodes that have left the cluster stay declared, so that they are in the pool again once they return.
     kept = {} if request.nodes is not None and request.purge else members
@@ -253,7 +258,7 @@ def _pool_change(
     declarations: Mapping[str, Declaration | None],
 ) -> PoolChange:
     name, present = target.request.name, target.request.present
-    labelled = {node for node, values in live.nodes.items() if values.get(POOL) == name}
+    labelled = {node for node in target.members if live.nodes.get(node, {}).get(POOL) == name}
     before = live.declarations.get(name)
     after = declarations.get(name) or before
     action = "unchanged"

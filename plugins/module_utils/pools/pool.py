@@ -140,9 +140,10 @@ def select_pools(options: PoolOptions) -> list[PoolRequest]:
 
 def _plain(name: str, value: Any) -> Any:
     """A field of PoolHardware: a block of a manifest as a map of what it sets."""
-    if name != "sharing":
+    if name not in ("sharing", "new_nodes"):
         return value
-    return value.model_dump(exclude_none=True) if value else {}
+    found = value.model_dump(exclude_none=True) if value else {}
+    return found if name == "sharing" else {key: str(each) for key, each in found.items()}
 
 
 def _manifest(options: PoolOptions) -> dict[str, Any]:

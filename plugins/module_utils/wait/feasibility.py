@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from ..cluster.admission import pod_groups_of, queue_of
+from ..cluster.declared import read_declared
 from ..cluster.devices import Inventory, claims_devices
 from ..cluster.node_loss import seems_lost
 from ..cluster.nodes import Node, slim_node
@@ -24,6 +25,7 @@ from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import EVENT, NODE, RESOURCE_QUOTA, Object
 from ..kube.shapes import MalformedObject
+from ..labels import POOL
 
 T = TypeVar("T")
 
@@ -118,7 +120,7 @@ class Feasibility:
     def _holds(self, reason: PendingReason, *, namespace: str, pods: Sequence[Object], fresh: bool) -> bool:
         """Whether a reason that looks final really is."""
         if reason.needs_other_nodes:
-            return not self._new_nodes and not self._is_node_coming(namespace, pods)
+            return not (self._new_nodes or self._pool_grows(pods) or self._is_node_coming(namespace, pods))
         if reason.refusal is None:
             return True
         refusal = quota_refusal(reason.refusal)
@@ -172,6 +174,12 @@ class Feasibility:
         names = {pod["spec"]["nodeName"] for pod in pods if seems_lost(pod)}
         reads = [self._cached(("node", name), partial(read_node, self._client, name)) for name in sorted(names)]
         return [node for read in reads for node in read]
+
+    def _pool_grows(self, pods: Sequence[Object]) -> bool:
+        """Whether their pool declares that nodes are added while pods wait."""
+        pools = {str((pod["spec"].get("nodeSelector") or {}).get(POOL, "")) for pod in pods} - {""}
+        declared = read_declared(self._client, lambda _text: None).pools if pools else {}
+        return any(declared[pool].hardware.new_nodes for pool in pools & declared.keys())
 
     def _is_node_coming(self, namespace: str, pods: Sequence[Object]) -> bool:
         names = {pod["metadata"]["name"] for pod in pods}

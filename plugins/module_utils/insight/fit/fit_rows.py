@@ -102,7 +102,7 @@ SHORT_VERDICTS = {
     NOW: "now",
     AFTER_PREEMPTION: "by preemption",
     AFTER_JOBS: "after other jobs",
-    AFTER_NODES: "after nodes return",
+    AFTER_NODES: "after nodes come",
     AFTER_QUOTA: "after quota",
     NEVER: "never",
     UNKNOWN: "not known",
@@ -136,9 +136,9 @@ def _reason(
     if fit.lacks:
         lacking = " ".join(_lack(lack.row) for lack in fit.lacks)
         if fit.fits_nowhere:
-            return f"{_shortage(fit, nodes)} {lacking}"
+            return f"{shortage_text(fit, nodes)} {lacking}"
         return f"{lacking} It runs after {_ends(fit.after, ends, now, endless)}." if fit.after else lacking
-    why = _shortage(fit, nodes)
+    why = shortage_text(fit, nodes)
     if fit.verdict == AFTER_JOBS:
         return f"{why} It runs after {_ends(fit.after, ends, now, endless)}."
     if fit.verdict == AFTER_NODES:
@@ -211,7 +211,7 @@ def _lack(row: Mapping[str, str]) -> str:
     return f"{text}: it needs {row['requested']}, {row['used']} of {row['hard']} are used, {row['short']} short."
 
 
-def _shortage(fit: Fit, nodes: Sequence[Node]) -> str:
+def shortage_text(fit: Fit, nodes: Sequence[Node]) -> str:
     """Why its next pod finds no node: in the words of cluster/shortage.py where that knows a cause."""
     found = _shortage_of(fit, nodes)
     number, wanted = len(fit.nodes), fit.job.number

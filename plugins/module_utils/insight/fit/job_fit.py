@@ -68,8 +68,6 @@ def _refusal(fit: Mapping[str, Any]) -> str:
 
 def fits_of(task: Task[JobOptions], jobs: Sequence[SelectedJob], plans: Iterable[Plan]) -> dict[JobId, dict[str, Any]]:
     """Whether the jobs that would start pods would run, what they would wait for, and which jobs they would preempt."""
-    if task.options.wait_for_nodes:
-        return {}
     models = {job.id: job for job in jobs}
     starting = []
     for plan in plans:
@@ -79,7 +77,11 @@ def fits_of(task: Task[JobOptions], jobs: Sequence[SelectedJob], plans: Iterable
             starting.append(replace(models[plan.namespace, plan.name], objects=objects, priority_class=needed))
     if not starting:
         return {}
-    rows = judge_jobs(task.client(), starting, read_declared(task.client(), task.warn))
+    declared = read_declared(task.client(), task.warn)
+    if task.options.wait_for_nodes:  # What is added to other pools is not known.
+        growing = {name for name, pool in declared.pools.items() if pool.hardware.new_nodes}
+        starting = [job for job in starting if job.model and job.model.resources.pool in growing]
+    rows = judge_jobs(task.client(), starting, declared)
     return {(row["namespace"], row["name"]): row for row in rows}
 
 
@@ -115,7 +117,13 @@ def rows_of(
             yield change, snapshot.job_of(other.objects)
 
     fits = fit_jobs(cluster, judged, variants)
-    return [fit_row(fit, job.kind, nodes, ends, now, cluster.endless) for fit, job in zip(fits, jobs, strict=True)]
+    rows = [fit_row(fit, job.kind, nodes, ends, now, cluster.endless) for fit, job in zip(fits, jobs, strict=True)]
+    growing = {name: pool.hardware for name, pool in declared.pools.items() if pool.hardware.new_nodes}
+    if not growing:
+        return rows
+    from .new_nodes import after_new_nodes  # Here: few pools grow.
+
+    return [after_new_nodes(row, fit, growing, snapshot, nodes) for row, fit in zip(rows, fits, strict=True)]
 
 
 def _read_ends(client: Client, snapshot: FitSnapshot, now: datetime) -> dict[JobId, JobEnd]:

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What would run once an autoscaler has added nodes, by what pools declare of these (new_nodes). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...accelerators.catalog import catalog
+from ...accelerators.hardware import DEFAULT_ACCELERATOR, PoolHardware
+from ...cluster.nodes import Node
+from ...cluster.pod_facts import PODS, RoomyNode, roomy_node
+from ...labels import GPU_TYPE, GPU_TYPE_INTERNAL, HOSTNAME, POOL
+from ...manifest.problems import number_of
+from .fit import AFTER_JOBS, AFTER_NODES, NEVER, NOW, Fit, fit_jobs
+from .fit_rows import shortage_text
+from .fit_snapshot import FitSnapshot
+
+_ENOUGH = {"cpu": "100000", "memory": "1Pi"}  # of what is not declared
+_PODS = "110"  # by default (kubelet, maxPods)
+
+
+def after_new_nodes(
+    row: dict[str, Any],
+    fit: Fit,
+    growing: Mapping[str, PoolHardware],
+    snapshot: FitSnapshot,
+    nodes: Sequence[Node],
+) -> dict[str, Any]:
+    """The row of a job, also if its pool may grow. It is judged as if none of the other jobs took the new nodes."""
+    pool = str((fit.job.pod.spec.get("nodeSelector") or {}).get(POOL))
+    may_help = row["verdict"] in (NEVER, AFTER_JOBS, AFTER_NODES) and not fit.refused and not fit.lacks
+    if pool not in growing or not may_help or snapshot.nodes is None:
+        return row
+    room = int(growing[pool].new_nodes["max"]) - sum(node.labels.get(POOL) == pool for node in snapshot.nodes)
+    added = [*_new_nodes(pool, growing[pool], room)]
+    (then,) = fit_jobs(replace(snapshot, nodes=[*snapshot.nodes, *added]).cluster({}), [fit.job])
+    if then.verdict != NOW:
+        has = ", ".join(f"{name} {value}" for name, value in growing[pool].new_nodes.items())
+        text = f"{shortage_text(fit, nodes)} The nodes that pool {pool} may still get do not help ({room}; {has})."
+        return {**row, "reason": text, "hint": None} if row["verdict"] == NEVER and not row["changes"] else row
+    number = len({node.name for node in added} & {*then.nodes})
+    them = f"{number_of(number, 'node')} {'is' if number == 1 else 'are'} added"
+    reason = f"{shortage_text(fit, nodes)} It runs after {them}, of {room} that pool {pool} may still get."
+    return {**row, "verdict": AFTER_NODES, "reason": reason, "hint": None, "after": [], "runs_at": None, "changes": []}
+
+
+def _new_nodes(pool: str, hardware: PoolHardware, number: int) -> Iterator[RoomyNode]:
+    declared = hardware.new_nodes
+    profile = catalog().profiles.get(hardware.accelerator or DEFAULT_ACCELERATOR)
+    rows = profile.resources() if profile else ()
+    resource = next((row.resource for row in rows if row.is_whole_device), None)
+    allocatable = {PODS: _PODS, **{name: declared.get(name, enough) for name, enough in _ENOUGH.items()}}
+    if resource:
+        allocatable[resource] = declared.get("gpu", "0")
+    kind = declared.get("gpu_type")
+    types = {GPU_TYPE: kind, GPU_TYPE_INTERNAL: kind} if kind else {}
+    for each in range(1, number + 1):
+        name = f"new node {each} of pool {pool}"  # no valid name of a node
+        metadata = {"name": name, "labels": {POOL: pool, HOSTNAME: name, **types}, "creationTimestamp": ""}
+        ready = [{"type": "Ready", "status": "True"}]
+        yield roomy_node({"metadata": metadata, "status": {"allocatable": allocatable, "conditions": ready}})
