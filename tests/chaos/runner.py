@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
-LONGEST = 60.0  # seconds; a task that takes longer hangs
+LONGEST = 240.0  # seconds; a task that takes longer hangs, however busy the machine is
 # Times of the Lease, so that taking it over from a killed run does not take a quarter of a minute in each case.
 SHORT_TIMES = {"pools.lease.ABANDONED_AFTER": 1.5, "pools.lease._RENEWED_EVERY": 0.4, "pools.lease._DELAY": 0.1}
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from chaos.faults import Case
 from chaos.histories import HistoryVerdict
 from chaos.oracle import Violation
 from chaos.places import Place
-from chaos.scenarios import Do, Scenario
+from chaos.runner import Outcome
+from chaos.scenarios import BY_NAME, Do, Scenario
+from chaos.snapshot import Snapshot
 from chaos.stage import Stage
 
 PLAYED, BROKEN = "notebook-new/500/3", "training-new/500/3"
@@ -108,3 +111,18 @@ def test_a_case_is_played_again_where_the_server_itself_was_too_late(
     verdict = bare.play(Case.parse(PLAYED), stage.Reference("notebook-new"))
     assert len(played) == plays
     assert verdict.violations
+
+
+@pytest.mark.parametrize("first", [Outcome(None), Outcome({"msg": "cannot reach the API server x"}, failed=True)])
+def test_a_race_is_not_measured_by_runs_that_had_no_answer(monkeypatch: pytest.MonkeyPatch, first: Outcome) -> None:
+    """On a busy machine a run without any fault may not end in its time: what it leaves is not what is right."""
+    done = Outcome({"msg": "1 job: 1 create"})
+    outcomes = iter([first, done, done, done])
+    bare = Stage.__new__(Stage)
+    monkeypatch.setattr(Stage, "_place", lambda _self, _scenario: nullcontext())
+    monkeypatch.setattr(Stage, "_run", lambda _self, _do, _place: (next(outcomes), []))
+    monkeypatch.setattr(stage, "prepare", lambda *_arguments: None)
+    monkeypatch.setattr(stage, "_at_rest", lambda _place: Snapshot.of([]))
+    scenario = BY_NAME["inference-new"]
+    assert bare._serial(scenario, [scenario.action, scenario.rivals[0]]) == ({}, True)
+    assert next(outcomes, None) is None, "both were played again"
