@@ -49,6 +49,7 @@ _READ_PERMISSIONS: Permissions = (
     ("get", "*.custom.metrics.k8s.io *.external.metrics.k8s.io"),  # What services scale by.
     ("list", "workloads.kueue.x-k8s.io podgroups.scheduling.volcano.sh"),  # What jobs in queues wait for.
     # gpuctl_fit_info
+    ("list", "csidrivers.storage.k8s.io csinodes.storage.k8s.io"),
     ("list", "limitranges persistentvolumeclaims persistentvolumes poddisruptionbudgets.policy"),
     # What others may refuse a job by (insight/fit/unjudged_admission.py)
     ("list", f"validatingadmissionpolicies.{_ADMISSION} validatingadmissionpolicybindings.{_ADMISSION}"),

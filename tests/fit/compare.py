@@ -136,7 +136,7 @@ def _fitted(snapshot: FitSnapshot, world: RandomWorld, job: Job) -> FitJob:
     if job.selected is None:
         return replace(fitted, made={})
     refused = [text for _place, text in broken_rules(world.policy, job.namespace, job.objects)] if world.policy else []
-    return replace(fitted, pod=replace(fitted.pod, refusals=(*fitted.pod.refusals, *refused)))
+    return replace(fitted, refusals=(*fitted.refusals, *refused))
 
 
 def _count_victims(

@@ -67,7 +67,7 @@ class DeviceCheck:
         self._asks: dict[str, tuple[list[_Claim], list[str]]] = {}
         self._found: dict[str, list[DeviceId]] = {}
 
-    def undecided(self, pod: WantedPod) -> list[str]:
+    def undecided(self, pod: WantedPod, number: int) -> list[str]:
         """What of its claims cannot be judged."""
         claims, undecided = self._claims_of(pod)
         if claims and not self.inventory.is_usage_known:

@@ -52,7 +52,8 @@ _RESOURCE_FIELDS = {"resources.memory": "memory", "resources.cpu": "cpu"}
 class FitJob:
     """A job that is judged. ``charges`` are what each pod uses of quotas, ``made`` what its objects do. ``replaces``:
     its own pods that go before it starts. ``undecided``: further things that cannot be judged, such as a queue that
-    admits it. ``together``: none of its pods is started before there is room for all."""
+    admits it. ``refusals``: why the server takes none of its objects; those of its pod matter only if it has pods.
+    ``together``: none of its pods is started before there is room for all."""
 
     namespace: str
     name: str
@@ -63,6 +64,7 @@ class FitJob:
     replaces: tuple[PlacedPod, ...] = ()
     undecided: tuple[str, ...] = ()
     together: bool = False
+    refusals: tuple[str, ...] = ()
 
     @property
     def likeness(self) -> str:
@@ -73,7 +75,7 @@ class FitJob:
         spec = {key: value for key, value in pod.spec.items() if key not in own}
         spec["resources"] = [one.get("resources") for key in containers for one in pod.spec.get(key) or ()]
         charges = [{name: str(amount) for name, amount in one.items()} for one in (self.charges, self.made)]
-        texts = [*pod.undecided, *self.undecided], pod.refusals
+        texts = [*pod.undecided, *self.undecided], [*pod.refusals, *self.refusals]
         amounts = pod.requests, charges, pod.priority, self.number, self.together
         return json.dumps([self.namespace, spec, amounts, pod.ports, texts], sort_keys=True)
 
@@ -336,10 +338,10 @@ class _Trial:
         lacks = [lack for state in counting for lack in state.lacks(job.made, 1)]
         is_made = not lacks
         lacks += (lack for state in states for lack in state.lacks(job.charges, job.number))
-        refused = list(job.pod.refusals)
-        refused += [
-            f"quota {one.name} requires {name} in each container" for one in states for name in one.unnamed(job.pod)
-        ]
+        refused = [*job.refusals, *(job.pod.refusals if job.number else ())]
+        if job.number:
+            unnamed = ((one.name, resource) for one in states for resource in one.unnamed(job.pod))
+            refused += [f"quota {name} requires {resource} in each container" for name, resource in unnamed]
         let_in = (
             0 if refused or not is_made else min([job.number, *(one.most(job.charges, job.number) for one in states)])
         )
@@ -433,7 +435,7 @@ class _Trial:
         return needed
 
     def undecided(self, job: FitJob) -> list[str]:
-        found = (text for check in self._world.checks for text in check.undecided(job.pod))
+        found = (text for check in self._world.checks for text in check.undecided(job.pod, job.number))
         return list(dict.fromkeys([*job.pod.undecided, *job.undecided, *found]))
 
     def _start(self, outcomes: Sequence[_Outcome]) -> str:
@@ -771,7 +773,7 @@ class _Trial:
     def _let_in(self, job: FitJob, variants: Variants, is_wanted: IsWanted) -> Iterator[tuple[FitChange, FitJob]]:
         """The changed jobs that the quotas and limits let in, of those that can be judged."""
         for change, other in variants(job, is_wanted):
-            if other.pod.refusals or self.undecided(other):
+            if other.pod.refusals or other.refusals or self.undecided(other):
                 continue
             quotas = self._cluster.quotas.get(job.namespace, ())
             pods = all(

@@ -20,7 +20,7 @@ from ...manifest.problems import abridged, enumerated, number_of
 from ..history.job_ends import DEADLINE, LAST_RUNS, SWEEP_RUNS, JobEnd
 from .device_fit import NO_DEVICES
 from .fit import AFTER_JOBS, AFTER_NODES, AFTER_PREEMPTION, AFTER_QUOTA, NEVER, NOW, UNKNOWN, Fit, FitChange
-from .volume_fit import CLAIM, NOT_FOUND
+from .volume_fit import CLAIM, NO_VOLUME, NOT_FOUND, OTHER_NODES, TOO_MANY_VOLUMES
 from .world import CORDONED, NOT_SELECTED, PORTS, TAINTED, TOO_MANY_PODS
 
 VERDICTS = (NOW, AFTER_PREEMPTION, AFTER_JOBS, AFTER_NODES, AFTER_QUOTA, NEVER, UNKNOWN)
@@ -37,6 +37,9 @@ _WORDS = {
     TOO_MANY_PODS: "{has} no place for another pod",
     PORTS: "{has} its host port in use",
     NO_DEVICES: "{has} too few devices for its claim",
+    OTHER_NODES: "{is} not where its volume is",
+    NO_VOLUME: "{has} no free volume for its claim, and its storage class makes none there",
+    TOO_MANY_VOLUMES: "{has} as many volumes as can be attached",
 }
 _BASES = {SWEEP_RUNS: "going by its sweep", LAST_RUNS: "going by its earlier runs"}
 

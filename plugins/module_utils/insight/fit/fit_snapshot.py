@@ -41,6 +41,7 @@ from ...kube.resources import (
     STORAGE_CLASS,
     UNFINISHED,
     Object,
+    Resource,
 )
 from ...labels import KUEUE_QUEUE, job_name_of
 from .device_fit import DeviceCheck
@@ -50,6 +51,8 @@ from .world import NodeCheck, World
 
 Objects = list[dict[str, Any]]
 
+_CSI_DRIVER = Resource("CSIDriver", "storage.k8s.io/v1", "csidrivers", namespaced=False)
+_CSI_NODE = Resource("CSINode", "storage.k8s.io/v1", "csinodes", namespaced=False)
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"
 _ENDS_BY_ITSELF = "training"
 
@@ -72,6 +75,8 @@ class FitSnapshot:
     budgets: Sequence[Object] | None = ()
     volumes: Mapping[str, Object] | None = field(default_factory=dict)
     storage_classes: Mapping[str, Object] | None = field(default_factory=dict)
+    csi_drivers: Mapping[str, Object] | None = field(default_factory=dict)
+    csi_nodes: Mapping[str, Object] | None = field(default_factory=dict)
     devices: Inventory | None = None
     device_classes: Sequence[Object] | None = ()
 
@@ -110,13 +115,14 @@ class FitSnapshot:
         wanted = [one.get("resourceClaimTemplateName") for one in pod.spec.get("resourceClaims") or ()]
         specs = [pod.templates[one] for one in wanted if one in pod.templates]
         own = tuple(self._by_job.get((namespace, name), ()))
+        refusals: tuple[str, ...] = ()
         if self.exists.get(namespace) is False:
-            pod = replace(pod, refusals=(f"namespace {namespace} does not exist",))
+            refusals = (f"namespace {namespace} does not exist",)
         made = charges_of_objects(objects, self.live.get((namespace, name), ()))
         undecided = tuple(self._undecided(workload, pod))
         together = queue_of(workload).backend == NATIVE
         number = _number_of_pods(objects)
-        return FitJob(namespace, name, pod, number, charges_of(pod, specs), made, own, undecided, together)
+        return FitJob(namespace, name, pod, number, charges_of(pod, specs), made, own, undecided, together, refusals)
 
     def _undecided(self, workload: Object, pod: WantedPod) -> Iterable[str]:
         if queue := (workload["metadata"].get("labels") or {}).get(KUEUE_QUEUE):
@@ -176,7 +182,8 @@ class FitSnapshot:
         claims = {
             (namespace, one["metadata"]["name"]): one for namespace, found in self.claims.items() for one in found or ()
         }
-        check = VolumeCheck(claims if known else None, self.volumes, self.storage_classes)
+        limits = None if self.csi_nodes is None else {name: _csi_limits(one) for name, one in self.csi_nodes.items()}
+        check = VolumeCheck(claims if known else None, self.volumes, self.storage_classes, self.csi_drivers, limits)
         for pod in pods:
             if pod.claims:
                 check.put_back(pod)
@@ -203,7 +210,15 @@ def read_fit_snapshot(
         snapshot = replace(snapshot, priority_classes={**priority_classes, **snapshot.priority_classes})
     if snapshot.nodes is None or snapshot.pods is None:  # What is not known already is not known then either.
         nothing: dict[str, Any] = dict.fromkeys(
-            ("runtime_classes", "namespaces", "volumes", "storage_classes", "device_classes")
+            (
+                "runtime_classes",
+                "namespaces",
+                "volumes",
+                "storage_classes",
+                "csi_drivers",
+                "csi_nodes",
+                "device_classes",
+            )
         )
         return replace(snapshot, budgets=None, **nothing)
     reads = _later_reads(client, workloads, snapshot)
@@ -249,6 +264,8 @@ def _later_reads(client: Client, workloads: Sequence[Object], snapshot: FitSnaps
     if snapshot.claims:
         reads["volumes", ""] = lambda: _by_name(client.list_objects(PERSISTENT_VOLUME))
         reads["storage_classes", ""] = lambda: _by_name(client.list_objects(STORAGE_CLASS))
+        reads["csi_drivers", ""] = lambda: _by_name(client.list_objects(_CSI_DRIVER))
+        reads["csi_nodes", ""] = lambda: _by_name(client.list_objects(_CSI_NODE))
     asked = {name for spec in specs for name in _requested(spec)}
     if any(spec.get("resourceClaims") for spec in specs) or asked & set(snapshot.extended):
         reads["devices", ""] = partial(read_devices, client, _namespaces(workloads))
@@ -299,6 +316,12 @@ def _counts_objects(quota: Object) -> bool:
 
 def _by_name(objects: Objects) -> dict[str, Object]:
     return {obj["metadata"]["name"]: obj for obj in objects}
+
+
+def _csi_limits(node: Object) -> dict[str, int]:
+    """How many volumes of which driver a node attaches, where there is a limit."""
+    drivers = ((one["name"], (one.get("allocatable") or {}).get("count")) for one in node["spec"].get("drivers") or ())
+    return {name: count for name, count in drivers if count is not None}
 
 
 def _number_of_pods(objects: Sequence[Object]) -> int:

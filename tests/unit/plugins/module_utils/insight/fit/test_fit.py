@@ -539,19 +539,34 @@ def test_limit_ranges_give_defaults_and_bounds() -> None:
     assert judged([node("a")], [], job(), limit_ranges=ranges)[0].refusals == {"memory": 1}
 
 
+@pytest.mark.parametrize(("number", "expected"), [(0, "now"), (1, "never")])
+def test_what_the_server_refuses_of_pods_matters_once_there_are_some(number: int, expected: str) -> None:
+    limits = {"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": "500m"}}]}}
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"limits.memory": "1Gi"}}}
+    for lists in ({"limit_ranges": {"team": [limits]}}, {"quotas": {"team": [quota]}}):
+        assert verdict([node("a")], [], job(number=number), **lists) == expected
+
+
 CLAIM = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
 
 
 class TestVolumes:
     def judged(
-        self, claim: Object, volume: Object | None = None, storage_class: Object | None = None, phase: str = "Bound"
+        self,
+        claim: Object,
+        volume: Object | None = None,
+        storage_class: Object | None = None,
+        phase: str = "Bound",
+        number: int = 1,
+        **others: Any,
     ) -> str:
         status = {"phase": phase if "volumeName" in claim else "Pending"}
         named = {"metadata": {"name": "data", "namespace": "team"}, "spec": claim, "status": status}
         volumes = {"pv": {"metadata": {"name": "pv"}, "spec": volume or {}}}
         classes = {"local": storage_class or {}}
         lists = {"claims": {"team": [named]}, "volumes": volumes, "storage_classes": classes}
-        return verdict([node("a", zone="1")], [], job(volumes=CLAIM), **lists)
+        lists["csi_drivers"] = {"full.example.com": {"spec": {"storageCapacity": True}}}
+        return verdict([node("a", zone="1")], [], job(volumes=CLAIM, number=number), **lists | others)
 
     def test_bound(self) -> None:
         terms = nodes_in("zone", "In", "1")["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -567,9 +582,88 @@ class TestVolumes:
     def test_without_a_volume(self) -> None:
         assert self.judged({"storageClassName": "other"}) == "never"
 
-    def test_a_volume_that_comes_with_the_pod(self) -> None:
-        late = {"volumeBindingMode": "WaitForFirstConsumer"}
-        assert self.judged({"storageClassName": "local"}, storage_class=late) == "unknown"
+    @pytest.mark.parametrize(
+        ("storage_class", "volume", "expected"),
+        [
+            ({}, {}, "never"),
+            ({}, {"accessModes": ["ReadWriteOnce"], "zone": "1"}, "now"),
+            ({}, {"accessModes": ["ReadWriteOnce"], "zone": "2"}, "never"),
+            ({}, {"accessModes": ["ReadWriteMany"], "zone": "1"}, "never"),
+            ({}, {"accessModes": ["ReadWriteOnce"], "zone": "1", "storageClassName": "other"}, "never"),
+            ({}, {"accessModes": ["ReadWriteOnce"], "zone": "1", "capacity": {"storage": "1Gi"}}, "never"),
+            ({}, {"accessModes": ["ReadWriteOnce"], "zone": "1", "claimRef": {"name": "x", "namespace": "y"}}, "never"),
+            ({"provisioner": "csi.example.com"}, {}, "now"),
+            ({"provisioner": "csi.example.com", "zones": ["1", "2"]}, {}, "now"),
+            ({"provisioner": "csi.example.com", "zones": ["2"]}, {}, "never"),
+            ({"provisioner": "full.example.com"}, {}, "unknown"),
+        ],
+    )
+    def test_a_volume_that_comes_with_the_pod(self, storage_class: Object, volume: Object, expected: str) -> None:
+        """It is one that is free and reached from the node, or else made where the class makes volumes."""
+        late = {"volumeBindingMode": "WaitForFirstConsumer", **storage_class}
+        if zones := late.pop("zones", None):
+            late["allowedTopologies"] = [{"matchLabelExpressions": [{"key": "zone", "values": zones}]}]
+        spec: Object = {"storageClassName": "local", "capacity": {"storage": "9Gi"}, **volume}
+        if zone := spec.pop("zone", None):
+            terms = nodes_in("zone", "In", zone)["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+            spec["nodeAffinity"] = {"required": terms}
+        claim = {
+            "storageClassName": "local",
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "2Gi"}},
+        }
+        assert self.judged(claim, spec, late) == expected
+
+    def test_where_a_volume_comes_to_be_decides_for_all_pods(self) -> None:
+        late = {"volumeBindingMode": "WaitForFirstConsumer", "provisioner": "csi.example.com"}
+        assert self.judged({"storageClassName": "local"}, storage_class=late, number=2) == "unknown"
+
+    def test_a_volume_is_only_once(self) -> None:
+        """Whether the second job gets one too is not known, however the first one ends."""
+        claims = [
+            {"metadata": {"name": name, "namespace": "team"}, "spec": {"storageClassName": "local"}}
+            for name in ("data", "more")
+        ]
+        lists = {
+            "claims": {"team": claims},
+            "volumes": {"pv": {"metadata": {"name": "pv"}, "spec": {"storageClassName": "local"}}},
+            "storage_classes": {"local": {"volumeBindingMode": "WaitForFirstConsumer"}},
+        }
+        more = [{"name": "v", "persistentVolumeClaim": {"claimName": "more"}}]
+        jobs = [job("one", gpus=1, volumes=CLAIM), job("two", gpus=1, volumes=more)]
+        fits = judged([node("a")], [], *jobs, **lists)
+        assert [fit.verdict for fit in fits] == ["now", "unknown"]
+
+    @pytest.mark.parametrize(
+        ("most", "handle", "priority", "expected"),
+        [(2, "new", 0, "now"), (1, "new", 0, "after_jobs"), (1, "old", 0, "now"), (1, "new", 9, "after_preemption")],
+    )
+    def test_how_many_volumes_a_node_attaches(self, most: int, handle: str, priority: int, expected: str) -> None:
+        """What several pods use is attached once."""
+
+        def volume(handle: str, claim: str) -> Object:
+            csi = {"driver": "csi.example.com", "volumeHandle": handle}
+            return {"metadata": {"name": claim}, "spec": {"csi": csi, "claimRef": {"namespace": "team", "name": claim}}}
+
+        claim = {
+            "metadata": {"name": "data", "namespace": "team"},
+            "spec": {"volumeName": "data"},
+            "status": {"phase": "Bound"},
+        }
+        limits = {"spec": {"drivers": [{"name": "csi.example.com", "allocatable": {"count": most}}]}}
+        there = pod("p", "a", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "theirs"}}])
+        lists: Object = {
+            "claims": {"team": [claim]},
+            "volumes": {"data": volume(handle, "data"), "theirs": volume("old", "theirs")},
+            "csi_nodes": {"a": limits},
+        }
+        wanted = job(gpus=1, volumes=CLAIM, **({"priorityClassName": "high"} if priority else {}))
+        assert verdict([node("a")], [there], wanted, **lists) == expected
+
+    def test_limits_that_are_not_readable(self) -> None:
+        csi = {"csi": {"driver": "csi.example.com", "volumeHandle": "x"}}
+        assert self.judged({"volumeName": "pv"}, csi) == "now"
+        assert self.judged({"volumeName": "pv"}, csi, csi_nodes=None) == "unknown"
 
     def test_missing(self) -> None:
         assert verdict([node("a")], [], job(volumes=CLAIM), claims={"team": []}) == "never"
