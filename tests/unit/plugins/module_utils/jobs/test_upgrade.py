@@ -26,6 +26,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.forme
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import priority_class
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.ledger import read_entries
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.submitter import keep_submitter
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import CONFIG_MAP, JOB, POD, STATEFUL_SET
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import BUILT_BY, LEDGER, MANAGED_BY
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.digest import digest_of, former_digests_of
@@ -144,7 +145,8 @@ def probe(upgraded: Upgraded) -> Any:
 def planned(entry: Object, model: Any) -> Plan:
     live = [obj for obj in entry["objects"] if obj["metadata"]["labels"]["app"] == model.job.name]
     built = build(model, NAMESPACE)
-    return plan_job(model.job.name, NAMESPACE, model.kind, built.objects, live, later_defaults(built.former_command))
+    objects = keep_submitter(built.objects, live)
+    return plan_job(model.job.name, NAMESPACE, model.kind, objects, live, later_defaults(built.former_command))
 
 
 @pytest.mark.parametrize(("entry", "model"), JOBS)
@@ -271,8 +273,8 @@ ROWS = [
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_row_is_of_something_that_was_built_so_and_that_upgrade_builds_again(row: LaterDefault) -> None:
-    built = {entry["manifest"]["job"]["name"]: entry for entries in RECORDED.values() for entry in entries}
-    plans = [planned(entry, model) for entry in built.values() for model in jobs_of(entry).values()]
+    built = [entry for entries in RECORDED.values() for entry in entries]
+    plans = [planned(entry, model) for entry in built for model in jobs_of(entry).values()]
     of_kind = [plan.steps[0] for plan in plans if plan.steps[0].kind == row.kind]
     assert row.former in [value_at(step.live, row.path) for step in of_kind]
     upgraded_steps = [upgraded_plan(plan).steps[0] for plan in plans if plan.steps[0].kind == row.kind]
@@ -283,6 +285,7 @@ def test_a_row_is_of_something_that_was_built_so_and_that_upgrade_builds_again(r
 SCRIPTS = ["script", "dist-script"]
 
 
+@pytest.mark.parametrize("asleep", ["1.0.0"], indirect=True)  # the only version that put no launcher before scripts
 @pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize("ledger", [True, False], ids=["with a ledger", "without one"])
 def test_a_script_without_a_launcher_keeps_running_until_its_manifest_changes(
