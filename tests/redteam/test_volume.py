@@ -24,14 +24,15 @@ from kubesim import Cluster
 Row = dict[str, Any]
 
 HONEST, TENANT = "default", "tenant"
+EVERYWHERE: Row = {"all_namespaces": True}
 READERS: dict[str, tuple[str, Row]] = {
-    "usage": ("insight.usage.usage_info", {"use_prometheus": "never", "group_by": ["job"]}),
-    "status": ("insight.overview", {}),
+    "usage": ("insight.usage.usage_info", {"use_prometheus": "never", "group_by": ["job"], **EVERYWHERE}),
+    "status": ("insight.overview", EVERYWHERE),
     "info": ("insight.jobs.job_info", {"details": True, "pods": True}),
-    "history": ("insight.history.job_history_info", {"manifests": True}),
-    "idle": ("insight.idle.idle_jobs", {}),
+    "history": ("insight.history.job_history_info", {"manifests": True, **EVERYWHERE}),
+    "idle": ("insight.idle.idle_jobs", EVERYWHERE),
     "doctor": ("insight.doctor.doctor", {}),
-    "recording": ("insight.history.job_history", {"logs": False}),
+    "recording": ("insight.history.job_history", {"logs": False, **EVERYWHERE}),
     "fit": ("insight.fit.fit_info", {"definition": [manifests.training("new")], "namespace": HONEST}),
 }
 SHOWS_JOBS = ("usage", "status", "info", "history", "idle")
@@ -393,11 +394,11 @@ LABELS = (
     "gpu", "modelName", "container", "uid", "UUID", "device", "created_by_kind", "owner_name", "alertname", "severity",
 )  # fmt: skip
 MEASURED: dict[str, tuple[str, Row]] = {
-    "usage": ("insight.usage.usage_info", {"use_prometheus": "always", "group_by": ["job", "user"]}),
-    "idle": ("insight.idle.idle_jobs", {}),
-    "pause": ("insight.idle.idle_jobs", {"action": "pause"}),
+    "usage": ("insight.usage.usage_info", {"use_prometheus": "always", "group_by": ["job", "user"], **EVERYWHERE}),
+    "idle": ("insight.idle.idle_jobs", EVERYWHERE),
+    "pause": ("insight.idle.idle_jobs", {"action": "pause", **EVERYWHERE}),
     "info": ("insight.jobs.job_info", {"details": True, "pods": True}),
-    "status": ("insight.overview", {}),
+    "status": ("insight.overview", EVERYWHERE),
     "metrics": ("insight.metrics.job_metrics", {"name": "train", "namespace": HONEST}),
     "doctor": ("insight.doctor.doctor", {}),
 }
