@@ -22,6 +22,7 @@ from .pod_rules import Refusal
 from .world import NodeState
 
 NO_DEVICES = "devices"
+# AllocationResultsMaxSize of resource.k8s.io; a claim that needs more is never allocated.
 _MOST = 32  # devices of a claim
 _STEPS = 4000  # of the search on one node, more of which would take too long
 
@@ -62,6 +63,7 @@ class DeviceCheck:
         for claim in self.inventory.claims.values():
             for device_id in claim.devices:
                 self._taken[device_id] += 1
+            # A claim that several pods share keeps its devices while any of them runs, so preempting one frees nothing.
             if len(claim.pods) == 1:
                 self._held[claim.pods[0][1]] += claim.devices
         self._asks: dict[str, tuple[list[_Claim], list[str]]] = {}
@@ -81,6 +83,7 @@ class DeviceCheck:
             return None
         found = self._allocate(claims, state)
         if found is None:
+            # The plugin answers UnschedulableAndUnresolvable where it cannot allocate: no pod is preempted for devices.
             return Refusal(NO_DEVICES, lasts=True)
         self._found[state.name] = found
         return None
@@ -171,6 +174,7 @@ class DeviceCheck:
         asks = []
         for resource, class_name in self.extended.items():
             amount = pod.requests.get(resource, 0)
+            # KEP-5004: where a device plugin offers the resource on the node, it is used instead of a claim.
             if amount and not state.node.room.get(resource):
                 asks.append((self._ask(resource, {"deviceClassName": class_name, "count": amount}, []),))
         if asks:
@@ -254,6 +258,7 @@ class _Search:
                 continue
             value = device.attributes.get(attribute)
             others = self.shared[id(claim), attribute]
+            # A device without the attribute never meets the constraint (matchAttributeConstraint.add).
             if value is None or (others and others[0] != value):
                 return False
         return True

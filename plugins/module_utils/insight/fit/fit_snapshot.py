@@ -53,6 +53,7 @@ Objects = list[dict[str, Any]]
 
 _CSI_DRIVER = Resource("CSIDriver", "storage.k8s.io/v1", "csidrivers", namespaced=False)
 _CSI_NODE = Resource("CSINode", "storage.k8s.io/v1", "csinodes", namespaced=False)
+# ResourceDeviceClassPrefix of resource.k8s.io: every DeviceClass can be requested by this name (KEP-5004).
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"
 _ENDS_BY_ITSELF = "training"
 

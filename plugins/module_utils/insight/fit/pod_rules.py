@@ -82,9 +82,11 @@ class PodRules:
                         counts[node.labels[constraint["topologyKey"]]] += 0
 
     def _is_spread_over(self, node: RoomyNode, constraint: Object) -> bool:
+        # A node that lacks one of the keys counts for none of the constraints (nodeLabelsMatchSpreadConstraints).
         if any(one["topologyKey"] not in node.labels for one in self._constraints):
             return False
         spec = self.pod.spec
+        # The defaults differ: nodeAffinityPolicy is Honor, nodeTaintsPolicy is Ignore (KEP-3094).
         honors = (constraint.get("nodeAffinityPolicy") or "Honor") == "Honor"
         if honors and not selects_node(spec, node.name, node.labels):
             return False
@@ -104,6 +106,8 @@ class PodRules:
     ) -> None:
         """A pod that is on the node, or (``sign`` -1) no longer."""
         self.count_kept_off(node, namespace, keeps_off, sign)
+        # A pod counts for affinity only if it matches all terms, but for anti-affinity if it matches one
+        # (updateWithAffinityTerms and updateWithAntiAffinityTerms).
         if self._near_terms and all(self._means(term, namespace, labels) for term in self._near_terms):
             for term in self._near_terms:
                 if (key := term["topologyKey"]) in node.labels:
@@ -111,6 +115,7 @@ class PodRules:
         for term in self._away_terms:
             if (key := term["topologyKey"]) in node.labels and self._means(term, namespace, labels):
                 self._add(self.away, (key, node.labels[key]), sign)
+        # A spread looks only at pods of its own namespace, and skips terminating ones (countPodsMatchSelector).
         if namespace != self.pod.namespace or is_ending:
             return
         for constraint, counts in zip(self._constraints, self.spread, strict=True):
@@ -147,10 +152,14 @@ class PodRules:
             value = node.labels.get(constraint["topologyKey"])
             if value is None:
                 return Refusal(NO_TOPOLOGY, lasts=True)
+            # With fewer places than minDomains, the global minimum is 0 (preFilterState.minMatchNum).
             least = 0 if len(counts) < (constraint.get("minDomains") or 1) else min(counts.values(), default=2**31 - 1)
+            # selfMatchNum: the pod counts itself only if its own labels match the constraint.
             own = selects(constraint.get("labelSelector"), self.pod.labels)
             if counts.get(value, 0) + own - least > constraint["maxSkew"]:
                 return Refusal(SPREAD)
+        # The order is that of InterPodAffinity.Filter. Only missing affinity is UnschedulableAndUnresolvable there:
+        # preempting a pod never brings the wanted neighbor, but it can remove an unwanted one.
         if not self._is_near(node):
             return Refusal(NEAR, lasts=True)
         pairs = ((term["topologyKey"], node.labels.get(term["topologyKey"])) for term in self._away_terms)

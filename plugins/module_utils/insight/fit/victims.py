@@ -34,6 +34,8 @@ class Eviction:
         priorities = [pod.priority for pod in self.pods]
         highest = max(priorities)
         started = min(pod.started_at for pod in self.pods if pod.priority == highest)
+        # 2**31 (MaxInt32+1) makes every priority count as at least 0. Without it, a node with many pods of negative
+        # priority would look cheaper than one with few of them (pickOneNodeForPreemption).
         return self.breaks, highest, sum(one + 2**31 for one in priorities), len(priorities), _descending(started)
 
 
@@ -74,6 +76,7 @@ def _by_amounts(pod: WantedPod, state: NodeState, lower: PodsOnNode, budgets: Se
     places = state.most - len(state.pods) + len(lower.pods) - 1
     if not lower.pods or places < 0 or not _is_enough(pod, state, lower) or state.copies(pod):
         return None
+    # Pods that a budget protects are reprieved first, then the others, each the most important first.
     protected = _protected(lower.pods, budgets) if budgets else set()
     important = sorted(lower.pods, key=lambda other: other.uid not in protected) if protected else lower.pods
     free = state.free
@@ -107,6 +110,7 @@ def _eviction(
     refusal = world.refuse(pod, state, rules)
     if refusal is None or refusal.lasts:
         return None
+    # SelectVictimsOnNode: remove all pods of lower priority, then put back one by one those that may stay.
     for other in lower:
         world.remove(other)
     victims: list[PlacedPod] = []
@@ -142,9 +146,11 @@ def _protected(pods: Iterable[PlacedPod], budgets: Sequence[Object]) -> set[str]
     for pod in pods:
         for index, budget in enumerate(budgets):
             selector = (budget.get("spec") or {}).get("selector")
+            # To the scheduler, an empty selector matches nothing, and a pod without labels matches no budget.
             is_meant = budget["metadata"]["namespace"] == pod.namespace and pod.labels and selector
             if not is_meant or not selects(selector, pod.labels):
                 continue
+            # The API server has granted this eviction already: to count it again would over-decrement the budget.
             if pod.name in ((budget.get("status") or {}).get("disruptedPods") or {}):
                 continue
             left[index] -= 1

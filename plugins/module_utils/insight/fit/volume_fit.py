@@ -107,6 +107,7 @@ class VolumeCheck:
             return None
         for name in pod.claims:
             claim = self.claims.get((pod.namespace, name))
+            # A claim that is being deleted still exists, but VolumeBinding refuses new pods for it (podHasPVCs).
             if claim is None or "deletionTimestamp" in claim["metadata"]:
                 return Refusal(f"{CLAIM} {name}{NOT_FOUND}", lasts=True)
             if "ReadWriteOncePod" in (claim["spec"].get("accessModes") or ()) and self.used[pod.namespace, name]:
@@ -148,6 +149,7 @@ class VolumeCheck:
         plugins/volumebinding)."""
         found: set[str] = set()
         claims = [(self.claims or {})[pod.namespace, name] for name in pod.claims]
+        # Smallest claim first (byPVCSize), so that a small claim does not take the volume that a large one needs.
         for claim in sorted((one for one in claims if not one["spec"].get("volumeName")), key=_size):
             free = ((name, one) for name, one in (self.volumes or {}).items() if name not in found)
             fitting = ((name, one) for name, one in free if _suits(one, claim) and self._is_reached(one, state))

@@ -81,6 +81,7 @@ class NodeState:
         """The pods that one of this priority may preempt."""
         if priority not in self._lower:
             lower = [other for other in self.pods.values() if other.priority < priority]
+            # MoreImportantPod of pkg/scheduler/util: the higher priority, then the pod that started earlier.
             lower.sort(key=lambda other: (-other.priority, other.started_at))
             self._lower[priority] = PodsOnNode(lower, _sum_of_requests(lower))
         return self._lower[priority]
@@ -104,6 +105,7 @@ class NodeState:
             left = [*(amount + ended.get(name, 0) for amount, name in zip(left, pod.requests, strict=False)), left[-1]]
             left[-1] += len(self.ending.pods)
         for other in self.nominated:
+            # addGENominatedPods: nominated pods of equal or higher priority are treated as if they ran there.
             if other.priority >= pod.priority and not (empty and other.owner not in ENDLESS):
                 taken = (*(other.requests.get(name, 0) for name in pod.requests), 1)
                 left = [amount - used for amount, used in zip(left, taken, strict=True)]
@@ -376,6 +378,7 @@ class World:
         if not lacking:
             return None
         room = state.node.room
+        # InsufficientResource.Unresolvable: a request above what the node can allocate fails on the empty node too.
         lasts = any(pod.requests[resource] > room.get(resource, 0) for resource in lacking)
         return Refusal(RESOURCES, lasts=lasts, resources=tuple(lacking))
 
@@ -392,4 +395,5 @@ def unsuitable(pod: WantedPod, node: RoomyNode) -> str | None:
 
 def _clash(one: HostPort, other: HostPort) -> bool:
     """``HostPortInfo.CheckConflict``."""
+    # A pod that binds 0.0.0.0 conflicts with every address of the host (DefaultBindAllHostIP).
     return one[1:] == other[1:] and (one[0] == other[0] or "0.0.0.0" in (one[0], other[0]))
