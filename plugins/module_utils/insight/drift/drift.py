@@ -138,6 +138,7 @@ def _compare_pools(task: Task[Any], drift: Drift) -> None:
         if obj and declaration and pool.name not in changed:
             step = Step(Action.UNCHANGED, pool_config_map(declaration), obj)
             drift.compare(step, Declaring(f"pool {pool.name}", annotation))
+    # One LIST for all nodes, also those of pools that are not declared: a label can outlive its pool.
     for node in task.client().list_slim(NODE, _slim):
         name, label = node["metadata"]["name"], node["metadata"]["labels"].get(POOL)
         step = Step(Action.UNCHANGED, {}, node)

@@ -118,6 +118,7 @@ def _declare(task: Task[Any], step: Step, declared: Sequence[Change]) -> Object:
     if not step.desired or held.keys() == {"apiVersion", "kind", "metadata"}:  # Written by patches: labels of nodes.
         patched = Step(Action.UPDATE, {}, step.live, tuple(declared))
         return guarded_patch(task.client(), patched, dry_run=task.check_mode)
+    # Server-side apply removes a field that its manager applied before and now leaves out. So all that we hold is sent.
     desired = reduce(lambda obj, change: with_value_at(obj, change.path, change.after), declared, held)
     return guarded_apply(task.client(), desired, step.live, force=True, dry_run=task.check_mode)
 
@@ -127,6 +128,8 @@ def _remove(task: Task[Any], live: Object, paths: Sequence[Path]) -> None:
     if not paths:
         return
     after = reduce(lambda obj, path: with_value_at(obj, path, ABSENT), paths, live)
+    # RFC 7386: a merge patch replaces a list as a whole. guarded_patch sends the resourceVersion with it, so that a
+    # list that has changed meanwhile is a conflict and loses no entry.
     tops = dict.fromkeys(_above_lists(path) for path in paths)
     changes = tuple(Change(path, value_at(live, path), value_at(after, path)) for path in tops)
     guarded_patch(task.client(), Step(Action.UPDATE, {}, live, changes), dry_run=task.check_mode)

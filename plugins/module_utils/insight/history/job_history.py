@@ -70,6 +70,7 @@ def run(task: HistoryTask) -> dict[str, Any]:
     client, now = task.client(), datetime.now(timezone.utc)
     known = read_known_runs(client, listed_namespaces(task, task.options.namespaces or None))
     know_accelerators(client, task.warn, ())
+    # By uid: a job that was deleted and created again has the same name, but is another run.
     live = {obj["metadata"]["uid"] for obj in known.workloads}
     places = {*known.histories, *known.ledgers, *(obj["metadata"]["namespace"] for obj in known.workloads)}
     rows, unread = [], _LOGS if options.logs else 0

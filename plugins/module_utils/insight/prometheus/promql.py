@@ -130,6 +130,8 @@ class ExporterSeries:
             return f"max by({','.join(GPU)})({self.normalized(expression)})"
         owner = scraped_by(self.jobs, self.exporter.owner)
         return (
+            # This exporter measures devices, and its owner metric says which pods have them: group_right, since several
+            # pods can have one device. The value of group() is 1, so the product is the measured value.
             f"max by(UUID,GPU_I_ID)({self.normalized(expression)})"
             f"*on(UUID) group_right()(group by(namespace,pod,UUID)({self.normalized(self._of_pods(owner, select))}))"
         )
@@ -264,6 +266,7 @@ class Queries:
         if self.source is Source.RULES or self.has_pod_info:
             return _measure_series(POD_INFO, select)
         names = {"job_name": APP, "job_type": JOB_TYPE, "pool": POOL, "priority": PRIORITY}
+        # In PromQL a missing label equals "", so != "" keeps the pods that have it: those of jobs.
         matchers = [not_equal(_pod_label(JOB_TYPE), ""), *([equal(_pod_label(APP), select.job)] if select.job else [])]
         text = workload(of_pods(self._state_series("kube_pod_labels", matchers), select))
         for name, key in names.items():
@@ -306,6 +309,7 @@ class Queries:
         """The whole devices of each node that no pod holds, managed by us or not."""
         if self.source is Source.RULES:
             return FREE
+        # A node on which no pod holds a device has nothing to subtract and would drop out: the `or` gives it a 0.
         there = self.allocatable()
         return f"{there}-(sum by(node)({self._held(self.resources.whole, EVERYTHING)}) or {there}*0)"
 
@@ -375,6 +379,7 @@ class Queries:
     ) -> str:
         """The energy of held devices."""
         watts = _subquery_range(self.measured("power", select), seconds, step)
+        # Watts times hours, in kilowatt-hours.
         return f"{_summed_hours(by, f'sum_over_time({watts})', step)}/1000"
 
     def queue_wait(self, select: PodSelection = EVERYTHING) -> str:
@@ -382,6 +387,7 @@ class Queries:
         created, bound = (
             workload(self._state_series(name)) for name in ("kube_pod_created", "kube_pod_status_scheduled_time")
         )
+        # Both metrics are Unix times in seconds. A pod without a node has no scheduled time, so it has no result.
         waited = f"(max by(namespace,pod)({bound})-max by(namespace,pod)({created}))"
         return f"max by({','.join(JOB)})({waited}{self._of_jobs(select)})"
 
@@ -428,6 +434,7 @@ class Queries:
             f"max by(namespace,resourcequota,resource)({workload(self._state_series(metric, [resource, which]))})"
             for which in (equal("type", "used"), equal("type", "hard"))
         )
+        # A quota of 0 forbids a resource. PromQL would divide by it to NaN, or to Inf, which is above any threshold.
         return f"{used}/({hard}>0)"
 
     def lost_nodes(self) -> str:
