@@ -57,6 +57,7 @@ class Condition:
         found = attributes[key]
         if self.kind == PRODUCT:
             return _product(found) == _product(self.value)
+        # In Python True == 1, but in CEL a bool equals no int.
         return bool(type(found) is type(self.value) and found == self.value)
 
     def _is_enough(self, amount: str) -> bool:

@@ -238,7 +238,8 @@ def _memory_expression(least: str, profile: Profile) -> dict[str, Any]:
     number = math.ceil(parse(least).value / bytes_in(block["unit"]))
     sizes = block.get("sizes")
     if not sizes:
-        # Node affinity has Gt and Lt alone, and compares integers (docs, "Assigning Pods to Nodes", operators).
+        # Node affinity has Gt and Lt alone, and compares integers (docs, "Assigning Pods to Nodes", operators). Gt is
+        # strict, so one less is written.
         return {"key": block["label"], "operator": "Gt", "values": [str(number - 1)]}
     enough = [f"{size}{block.get('suffix', '')}" for size in sorted(sizes) if size >= number]
     if not enough:

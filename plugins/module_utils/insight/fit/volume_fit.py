@@ -111,6 +111,7 @@ class VolumeCheck:
             if claim is None or "deletionTimestamp" in claim["metadata"]:
                 return Refusal(f"{CLAIM} {name}{NOT_FOUND}", lasts=True)
             if "ReadWriteOncePod" in (claim["spec"].get("accessModes") or ()) and self.used[pod.namespace, name]:
+                # VolumeRestrictions: Unschedulable only, since preempting the pod that uses the volume would help.
                 return Refusal(IN_USE)
             volume = claim["spec"].get("volumeName")
             if (volume and not _is_bound(claim)) or (not volume and self._waits(claim) is False):
@@ -179,6 +180,7 @@ class VolumeCheck:
             terms = required.get("nodeSelectorTerms") or ()
             return any(term_admits(term, state.name, labels) for term in terms)
         wanted = volume["metadata"].get("labels") or {}
+        # The label of a volume in several zones joins them with __ (LabelZonesToSet of cloud-provider).
         zones = {key: wanted[key].split("__") for key in _ZONES if key in wanted}
         return all(labels.get(key) in values for key, values in zones.items() if any(zone in labels for zone in _ZONES))
 

@@ -386,6 +386,7 @@ class World:
 def unsuitable(pod: WantedPod, node: RoomyNode) -> str | None:
     """What of the node itself keeps the pod off it."""
     tolerations = pod.spec.get("tolerations") or ()
+    # NodeUnschedulable.Filter: a cordoned node takes pods that tolerate its taint, even before the taint is set.
     if node.is_cordoned and not any(is_tolerated(_UNSCHEDULABLE, one) for one in tolerations):
         return CORDONED
     if any(untolerated_taints(node.node.taints, tolerations)):
