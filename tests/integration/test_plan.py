@@ -26,7 +26,7 @@ TEAMS = ("a", "b", "c")
 # Ends at once on SIGTERM.
 SLEEP = ["sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait"]
 SMALL = {"gpu": 0, "cpu": 0.01, "memory": "16Mi"}
-WORKLOADS = {"training": "job", "compute": "deployment", "notebook": "statefulset"}
+WORKLOADS = {"training": "job", "compute": "deployment", "inference": "deployment", "notebook": "statefulset"}
 
 
 class Scene:
@@ -217,7 +217,7 @@ def assert_job(scene: Scene, row: Mapping[str, Any], was: Any, pods: Mapping[str
     assert len(set(pods) - set(present)) == row["pods_ending"], row
     same = was is not None and was["metadata"]["uid"] == now["metadata"]["uid"]
     assert same is (row["action"] == "update"), row
-    assert row["restarts"] is bool(row["pods_ending"] and row["pods_after"]), row
+    assert row["restarts"] is bool(set(pods) - set(present) and set(present) - set(pods)), row
     for resource in row["resources"]:
         found = scene.api.get(resource["kind"].lower(), resource["name"], row["namespace"])
         assert (found is None) is (resource["action"] == "delete"), resource

@@ -16,6 +16,7 @@ from ...cluster.status import is_paused, pods_wanted, status_of
 from ...engine.changes import resource_result
 from ...engine.plan import WORKLOAD_KINDS, Action, Plan, Step
 from ...kube.resources import Object
+from ...quantity import parse
 from ..directory.directory_plan import PlannedManifest
 from ..fit.fit import AFTER_PREEMPTION, AFTER_QUOTA, NOW, UNKNOWN
 
@@ -52,7 +53,7 @@ class PlanEffect:
     @property
     def restarts(self) -> bool:
         """Whether pods end and others take their place."""
-        return bool(self.ending) and self.pods_after > 0
+        return bool(self.ending) and self.pods_after > self.pods_before - len(self.ending)
 
     @property
     def row(self) -> dict[str, Any]:
@@ -98,11 +99,14 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
     each = _gpus_of_pod(step.desired or step.live)
     if step.action in (Action.UNCHANGED, Action.ANNOTATE) or manifest.problem:
         return PlanEffect(manifest, number, number, gpus, gpus, asked, asked, asked)
-    ending = _ending(step, list(holding), wanted)
-    lost = [holding[uid] for uid in ending if manifest.kind in _LOSE_WORK]
     fit = manifest.fit or {}
-    if fit.get("quotas") or fit.get("verdict") == AFTER_QUOTA:  # The quota refuses the new pods.
-        wanted = min(wanted, len(holding) - len(ending))
+    ending = _ending(step, list(holding), wanted)
+    if _is_stuck(step, fit):  # The update goes no further than its first new pods: the other old ones serve.
+        surge, unavailable = _rolling_update(step.desired)
+        ending, wanted = ending[: max(0, len(holding) + unavailable - wanted)], wanted + surge
+    lost = [holding[uid] for uid in ending if manifest.kind in _LOSE_WORK]
+    if fit.get("quotas") or fit.get("verdict") == AFTER_QUOTA:
+        wanted = min(wanted, max(len(holding) - len(ending), _let_in(fit)))
     starting = wanted - (len(holding) - len(ending))
     room = {one["node"]: one["pods"] for one in fit.get("nodes") or ()}
     if fit.get("verdict") not in (None, NOW, AFTER_PREEMPTION, UNKNOWN):  # Some of its pods may find room all the same.
@@ -111,6 +115,7 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
     # Those that stay have their nodes.
     placed = {node: number * each for node, number in room.items()} if len(ending) == len(holding) and taken else {}
     stays = sum(amount for uid, amount in held.items() if uid not in ending)
+    kept = sum(amount for uid, amount in requested.items() if uid not in ending)
     return PlanEffect(
         manifest,
         pods_before=number,
@@ -119,7 +124,7 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
         gpus_after=stays + taken,
         gpus_requested=asked,
         gpus_wanted=asked_for * each,
-        gpus_counted=wanted * each,
+        gpus_counted=kept + max(0, wanted - (len(holding) - len(ending))) * each,
         ending=frozenset(ending),
         hours_lost=max((_hours(hold, now) for hold in lost), default=0.0),
         gpu_hours_lost=sum(_hours(hold, now) * whole_devices(hold.amounts) for hold in lost),
@@ -127,6 +132,25 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
         placed=placed,
         unplaced=max(0, taken - sum(placed.values())),
     )
+
+
+def _is_stuck(step: Step, fit: Mapping[str, Any]) -> bool:
+    """Whether no new pod of a rolling update finds a node."""
+    runs = fit.get("verdict") in (None, NOW, AFTER_PREEMPTION, UNKNOWN)
+    return step.kind == "Deployment" and step.changes_pods and not step.replaces and not runs and not fit.get("nodes")
+
+
+def _rolling_update(deployment: Object) -> tuple[int, int]:
+    """``maxSurge`` and ``maxUnavailable``; jobs have numbers there (jobs/objects/deployments.py)."""
+    found = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}
+    return int(found.get("maxSurge", 1)), int(found.get("maxUnavailable", 0))
+
+
+def _let_in(fit: Mapping[str, Any]) -> int:
+    """How many pods of the job its quotas let in, those that there are included: they are refused one by one."""
+    number = int(fit.get("pods_wanted") or 0)
+    amounts = ([parse(lack[name]).value for name in ("requested", "used", "hard")] for lack in fit.get("quotas") or ())
+    return max(0, min((int(number * (hard - used) / requested) for requested, used, hard in amounts), default=0))
 
 
 def jobs_with_pods(manifests: Iterable[PlannedManifest]) -> list[JobId]:

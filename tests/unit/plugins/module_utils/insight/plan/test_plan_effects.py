@@ -49,7 +49,16 @@ def pods(number: int, gpus: int = 2, phase: str = "Running", node: str | None = 
 TEMPLATE = Change(("spec", "template", "spec", "containers", (("name", "main"),), "image"), "a", "b")
 REPLICAS = Change(("spec", "replicas"), 1, 2)
 FITS = {"verdict": "now", "nodes": [{"node": "node-2", "pods": 1}]}
-LACKS = {"verdict": "after_quota", "quotas": [{"quota": "q"}], "nodes": []}
+LACKS = {
+    "verdict": "after_quota",
+    "nodes": [],
+    "quotas": [{"requested": "2", "used": "8", "hard": "8"}],
+    "pods_wanted": 1,
+}
+HAS_SOME = {
+    "verdict": "after_quota", "nodes": [{"node": "node-2", "pods": 3}], "pods_wanted": 4,
+    "quotas": [{"requested": "8", "used": "3", "hard": "9"}],
+}  # fmt: skip
 NO_ROOM = {"verdict": "after_jobs", "nodes": []}
 
 Case = tuple[str, str, Action, int, int, tuple[Change, ...], Any, dict[str, Any]]
@@ -75,6 +84,10 @@ CASES: dict[str, Case] = {
         "compute", "Deployment", Action.UPDATE, 2, 2, (TEMPLATE,), FITS,
         {"ending": frozenset({"p0", "p1"}), "hours_lost": 0.0, "restarts": True, "gpus_before": 4},
     ),
+    "a service whose new pods find no node": (
+        "compute", "Deployment", Action.UPDATE, 2, 2, (TEMPLATE,), NO_ROOM,
+        {"ending": frozenset(), "pods_after": 3, "gpus_after": 4, "restarts": False},
+    ),
     "a notebook that is rolled": (
         "notebook", "StatefulSet", Action.UPDATE, 1, 1, (TEMPLATE,), FITS,
         {"ending": frozenset({"p0"}), "hours_lost": 2.0, "restarts": True},
@@ -83,9 +96,13 @@ CASES: dict[str, Case] = {
         "compute", "Deployment", Action.UPDATE, 1, 2, (REPLICAS,), FITS,
         {"ending": frozenset(), "pods_after": 2, "gpus_after": 4, "placed": {}, "unplaced": 2, "restarts": False},
     ),
+    "a service that gets more than its quota has": (
+        "compute", "Deployment", Action.UPDATE, 1, 4, (REPLICAS,), HAS_SOME,
+        {"pods_after": 3, "gpus_after": 6, "gpus_wanted": 8, "gpus_counted": 6, "restarts": False},
+    ),
     "a service that gets less": (
         "compute", "Deployment", Action.UPDATE, 2, 1, (REPLICAS,), None,
-        {"pods_after": 1, "gpus_after": 2, "gpus_before": 4},
+        {"pods_after": 1, "gpus_after": 2, "gpus_before": 4, "restarts": False},
     ),
     "one that is deleted": (
         "training", "Job", Action.DELETE, 1, 1, (), None,
