@@ -104,7 +104,7 @@ class Edited:
             lambda: scene.change(name, "resources", gpu=choose.randrange(4)),
             lambda: scene.change(name, "resources", pool=scene.field.pool(where["pool"])),
             lambda: scene.change(self.any_of("compute", "inference"), "service", replicas=replicas),
-            lambda: scene.change("web", "service", port=choose.randint(80, 90)),
+            lambda: scene.change(self.any_of("compute"), "service", port=choose.randint(80, 90)),
             lambda: scene.quota(a={"gpu": choose.randint(8, 16)}, b={"gpu": choose.randint(8, 16)}),
             self.move_node,
         ]
@@ -181,7 +181,7 @@ def edited(scene: Scene, recorder: Recorder, request: pytest.FixtureRequest) -> 
     return found
 
 
-SEEDS = [1, *(pytest.param(seed, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]) for seed in (2, 3, 4, 5))]
+SEEDS = [1, *(pytest.param(seed, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]) for seed in (2, 4))]
 
 
 @pytest.mark.parametrize("edited", SEEDS, indirect=True, ids=lambda seed: f"seed {seed}")
