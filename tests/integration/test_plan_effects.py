@@ -181,7 +181,7 @@ def edited(scene: Scene, recorder: Recorder, request: pytest.FixtureRequest) -> 
     return found
 
 
-SEEDS = [1, *(pytest.param(seed, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]) for seed in (2, 4))]
+SEEDS = [1, *(pytest.param(seed, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]) for seed in (4,))]
 
 
 @pytest.mark.parametrize("edited", SEEDS, indirect=True, ids=lambda seed: f"seed {seed}")
