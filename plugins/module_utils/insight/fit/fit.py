@@ -200,6 +200,7 @@ class _Attempt:
 
 def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None = None) -> list[Fit]:
     """The answers, in the order of the jobs. More important ones go first, as in the scheduler's queue."""
+    # PrioritySort.Less: by priority, then by time in the queue. sorted() is stable, so the order of the task is kept.
     order = sorted(range(len(jobs)), key=lambda index: -jobs[index].pod.priority)
     ordered = [jobs[index] for index in order]
     matters = len(jobs) > 1 and not _alike(jobs)
