@@ -73,8 +73,9 @@ class Grep:
 
     def _start_process(self) -> Any:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        try:
-            process = subprocess.Popen([sys.executable, "-I", "-S", "-c", _SEARCH], **pipes)  # type: ignore[call-overload]
+        command = [sys.executable, "-I", "-S", "-c", _SEARCH]
+        try:  # run_command waits for the end of a process, and this one gets line after line.
+            process = subprocess.Popen(command, **pipes)  # type: ignore[call-overload]  # pylint: disable=ansible-bad-function
         except OSError as problem:
             raise GrepFailed(f"O(grep): cannot start {sys.executable}: {problem.strerror}.") from None
         self._send_input(process, self._expression)

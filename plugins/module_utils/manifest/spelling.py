@@ -144,7 +144,7 @@ def _shape(annotation: Any, rule: Rule | None = None) -> Shape:
     if origin is Annotated:
         return _shape(arguments[0], rule or rule_in(arguments[1:]))
     if origin in {Union, types.UnionType}:
-        return _shape(next(argument for argument in arguments if argument is not type(None)), rule)
+        return _shape(next(argument for argument in arguments if argument is not types.NoneType), rule)
     if origin is list:
         return ListOf(_shape(arguments[0]))
     if origin is dict:
