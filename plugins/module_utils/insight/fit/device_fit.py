@@ -216,10 +216,10 @@ class _Search:
     def _allocate_ask(
         self, asks: Sequence[tuple[_Claim, tuple[_Ask, ...]]], index: int, claim: _Claim, ask: _Ask
     ) -> bool:
-        possible = [one for one in self.there if one.id in ask.candidates and not one.untolerated(ask.tolerations)]
-        if ask.count is None:
-            everything = [one for one in self.there if one.id in ask.candidates]
-            return bool(everything) and self._take(asks, index, claim, ask, everything, 0, len(everything))
+        matching = [one for one in self.there if one.id in ask.candidates]
+        possible = [one for one in matching if not one.untolerated(ask.tolerations)]
+        if ask.count is None:  # A taint on one of all refuses the claim (allocateOne in allocator_stable.go).
+            return possible == matching != [] and self._take(asks, index, claim, ask, possible, 0, len(possible))
         return self._take(asks, index, claim, ask, possible, 0, ask.count)
 
     def _take(

@@ -673,17 +673,22 @@ class TestVolumes:
 
 
 class TestDevices:
-    def slice(self, *models: str, taints: Object | None = None) -> Object:
-        devices = [
+    def slice(self, *models: str, tainted: int = 0) -> Object:
+        """A slice of devices, of which the first ones are tainted."""
+        devices: list[Object] = [
             {"name": f"d{index}", "attributes": {"model": {"string": model}, "pair": {"int": index // 2}}}
             for index, model in enumerate(models)
         ]
+        for device in devices[:tainted]:
+            device["taints"] = [{"key": "example.com/broken", "effect": "NoSchedule"}]
         pool = {"name": "a", "generation": 1, "resourceSliceCount": 1}
         spec = {"driver": "gpu.example.com", "nodeName": "a", "pool": pool, "devices": devices}
         return {"metadata": {"name": "s"}, "spec": spec}
 
-    def judged(self, one: Object, count: int, number: int = 1, model: str = "", alike: bool = False) -> str:
-        exactly: Object = {"deviceClassName": "gpu", "count": count, "allocationMode": "ExactCount"}
+    def judged(self, one: Object, count: int | None, number: int = 1, model: str = "", alike: bool = False) -> str:
+        exactly: Object = {"deviceClassName": "gpu", "allocationMode": "All"}
+        if count:
+            exactly |= {"count": count, "allocationMode": "ExactCount"}
         if model:
             expression = f"device.attributes['gpu.example.com'].model == '{model}'"
             exactly["selectors"] = [{"cel": {"expression": expression}}]
@@ -717,6 +722,13 @@ class TestDevices:
     )
     def test_claims(self, models: str, count: int, number: int, model: str, alike: bool, expected: str) -> None:
         assert self.judged(self.slice(*models), count, number, model, alike) == expected
+
+    @pytest.mark.parametrize(
+        ("tainted", "count", "expected"),
+        [(0, None, "now"), (1, None, "never"), (1, 1, "now"), (1, 2, "never"), (2, 1, "never")],
+    )
+    def test_tainted_devices(self, tainted: int, count: int | None, expected: str) -> None:
+        assert self.judged(self.slice("x", "x", tainted=tainted), count) == expected
 
 
 class TestBatch:
