@@ -25,7 +25,8 @@ description:
   - A job that exists already is judged as if it were submitted again, without its current pods.
   - What cannot be judged makes the answer V(unknown), with the reason. This applies to other schedulers and queues, to what
     the account may not read, and to jobs whose answer depends on which of several nodes the scheduler chooses. Whether the images,
-    secrets and paths of a job exist is not judged.
+    secrets and paths of a job exist is not judged. Pods that are pending already are not counted, although the scheduler
+    serves the more important of them first.
   - Changes nothing, and sends only requests that read objects. Their number does not depend on the number of jobs.
   - The level V(read) of M(runwhere.gpuctl.gpuctl_rbac) in the whole cluster is enough. With the level V(submit) alone, the pods
     of other namespaces are not known, so that the answer is V(unknown) unless it is V(never).

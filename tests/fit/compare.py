@@ -34,7 +34,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.guards import broken_rules
 
 from .manifests import DECLARED, alone, pods_of
-from .observed import NOW, PREEMPTS, QUOTA, STUCK, VOLUMES, Stage
+from .observed import ATTACHED, CLASSES_OF_STORAGE, NOW, PREEMPTS, QUOTA, STUCK, VOLUMES, Stage
 from .worlds import Job, RandomWorld, random_world
 
 
@@ -67,7 +67,9 @@ class Tally:
 
 def compare(stage: Stage, client: Client, seed: int, batches: int, tally: Tally) -> None:
     """One world and its batches. Pods are created one after the other, the most important first."""
-    world = random_world(seed, stage.nodes, batches, volumes=list(VOLUMES) if stage.real else None)
+    world = random_world(
+        seed, stage.nodes, batches, volumes=[*VOLUMES, *ATTACHED, *CLASSES_OF_STORAGE] if stage.real else None
+    )
     if not stage.real:
         world.slices = []
     stage.set_up(world)

@@ -72,7 +72,7 @@ def _manifest(chance: random.Random, name: str, volumes: list[str], has_devices:
         manifest["service"] = {"replicas": chance.choices([0, 1, 2, 3, 5], [1, 6, 3, 2, 1])[0], "type": "ClusterIP"}
     if kind == "inference" and chance.random() < 0.05:
         manifest["autoscaling"] = {"min_replicas": chance.choice([1, 2, 3]), "max_replicas": 4}
-    if volumes and chance.random() < 0.08:
+    if volumes and chance.random() < 0.2 and resources.get("node_count", 1) == 1 and kind in ("training", "notebook"):
         manifest["storage"] = {"workdirs": [{"path": "/data", "claim": chance.choice(volumes)}]}
     return manifest
 

@@ -11,7 +11,20 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_facts 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.admission_policies import admission_objects
 from integration.api import PATHS, Api
 
-from .worlds import CLASSES, DEVICE_CLASS, DRIVER, FREE, LIMITED, MARK, OTHER, RUNTIME_CLASS, Job, Object, RandomWorld
+from .worlds import (
+    CLASSES,
+    DEVICE_CLASS,
+    DRIVER,
+    FREE,
+    LIMITED,
+    MARK,
+    OTHER,
+    RACK,
+    RUNTIME_CLASS,
+    Job,
+    Object,
+    RandomWorld,
+)
 
 NOW, PREEMPTS, STUCK, QUOTA = "now", "preempts", "stuck", "quota"
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -23,6 +36,11 @@ _MERGE = "application/merge-patch+json"
 _SHORT = {"HorizontalPodAutoscaler": "hpa"}
 _TRIED = f"{MARK}=try"
 VOLUMES = {"data-rack": "rack-1", "data-any": None, "data-none": ""}  # rack, everywhere, no volume
+CSI = "csi.fit.test"
+ATTACHED = ("csi-there", "csi-other")  # claims with a volume of the driver, one of which pods of worlds use
+CLASSES_OF_STORAGE = {"late-local": None, "late-rack": ["rack-1"], "late-any": []}  # racks where volumes are made
+_STORAGE, _VOLUMES = "/apis/storage.k8s.io/v1", "/api/v1/persistentvolumes"
+_CLAIMS = f"/api/v1/namespaces/{FREE}/persistentvolumeclaims"
 
 
 class Stage:
@@ -90,6 +108,39 @@ class Stage:
                 self._post("/api/v1/persistentvolumes", volume)
             self._post(f"/api/v1/namespaces/{FREE}/persistentvolumeclaims", claim)
 
+        for name in ATTACHED:
+            self._post(_VOLUMES, _volume(name, volume=name))
+            self._post(_CLAIMS, _claim(name, "", volume=name))
+        self._post(f"{_STORAGE}/csidrivers", {"metadata": {"name": CSI}, "spec": {"attachRequired": False}})
+        for name, racks in CLASSES_OF_STORAGE.items():
+            body: Object = {"metadata": {"name": name}, "volumeBindingMode": "WaitForFirstConsumer"}
+            body["provisioner"] = "kubernetes.io/no-provisioner" if racks is None else CSI
+            if racks:
+                body["allowedTopologies"] = [{"matchLabelExpressions": [{"key": RACK, "values": racks}]}]
+            self._post(f"{_STORAGE}/storageclasses", body)
+
+    def _renew_late_volumes(self) -> None:
+        """Claims that get a volume with the pod are without one again."""
+        for name in CLASSES_OF_STORAGE:
+            claim = self.api.call("GET", f"{_CLAIMS}/{name}")[1]
+            annotations = (claim.get("metadata") or {}).get("annotations") or {}
+            if "uid" in (claim.get("metadata") or {}) and not claim["spec"].get("volumeName") and not annotations:
+                continue
+            for path in (f"{_CLAIMS}/{name}", f"{_VOLUMES}/{name}"):
+                self.api.call("DELETE", path)
+                self._until(lambda path=path: self.api.call("GET", path)[0] == 404)
+            if name == "late-local":
+                self._post(_VOLUMES, _volume(name, storage_class=name, rack="rack-2"))
+            self._post(_CLAIMS, _claim(name, name))
+
+    def _provision(self) -> None:
+        """What a CSI driver does for claims that the scheduler has chosen a node for."""
+        for claim in self._items(_CLAIMS):
+            name, annotations = claim["metadata"]["name"], claim["metadata"].get("annotations") or {}
+            racks, is_chosen = CLASSES_OF_STORAGE.get(name), "volume.kubernetes.io/selected-node" in annotations
+            if racks is not None and is_chosen and not claim["spec"].get("volumeName"):
+                self._post(_VOLUMES, _volume(name, storage_class=name, rack=next(iter(racks), ""), claim=claim))
+
     # -- worlds --------------------------------------------------------------------------------------------------------
 
     def set_up(self, world: RandomWorld) -> None:
@@ -99,6 +150,12 @@ class Stage:
             self._shape(node)
         for one in world.slices if self.real else ():
             self._post("/apis/resource.k8s.io/v1/resourceslices", one)
+        if self.real:
+            self._delete_all(f"{_STORAGE}/csinodes")
+            for name, count in world.attached.items():
+                driver = {"name": CSI, "nodeID": name, "topologyKeys": None, "allocatable": {"count": count}}
+                self._post(f"{_STORAGE}/csinodes", {"metadata": {"name": name}, "spec": {"drivers": [driver]}})
+            self._renew_late_volumes()
         for budget in world.budgets:
             self._post(f"/apis/policy/v1/namespaces/{OTHER}/poddisruptionbudgets", budget)
         self.restore()
@@ -130,6 +187,8 @@ class Stage:
             if is_nominated and "deletionTimestamp" in self.api.call("GET", victim)[1].get("metadata", {}):
                 return
             time.sleep(0.2)
+        # It finds no room even without the victim. Left waiting, it would be served before the jobs that are tried.
+        self.api.call("DELETE", waiting, {"gracePeriodSeconds": 0})
 
     def _is_guarded(self) -> bool:
         """Whether the policy of a world is in force, whichever of its rules it names: it never allows so many GPUs."""
@@ -290,6 +349,8 @@ class Stage:
         return self._items(f"/api/v1/namespaces/{job.namespace}/pods", f"app={job.name}")
 
     def _judged(self, job: Job) -> list[Object]:
+        if self.real and any(one in str(job.template["spec"].get("volumes")) for one in CLASSES_OF_STORAGE):
+            self._provision()
         return [pod for pod in self._pods_of(job) if pod["spec"].get("nodeName") or _condition(pod)]
 
     def _undisturbed(self) -> dict[str, tuple[str, str]]:
@@ -347,6 +408,8 @@ class Stage:
         self._until(self._remove_tried)
         self._until(lambda: not self._items("/apis/resource.k8s.io/v1/resourceclaims"))
         if self.world:
+            if self.real:
+                self._renew_late_volumes()
             self._until(lambda: not any(_is_leaving(pod) for pod in self._running()))
             self.restore()
             self._until(self._is_quota_right)
@@ -374,6 +437,37 @@ class Stage:
         while not condition():
             assert time.monotonic() < deadline, f"not within {seconds} s: {condition}"
             time.sleep(0.02 if quick else 0.05)
+
+
+def _claim(name: str, storage_class: str, *, volume: str = "") -> Object:
+    spec = {
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": "1Gi"}},
+        **({"volumeName": volume} if volume else {}),
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def _volume(
+    name: str, *, storage_class: str = "", rack: str = "", volume: str = "", claim: Object | None = None
+) -> Object:
+    """One of the CSI driver, for a claim of its name if it is a ``volume`` that is there from the start."""
+    spec: Object = {
+        "accessModes": ["ReadWriteMany"],
+        "capacity": {"storage": "1Gi"},
+        "storageClassName": storage_class,
+        "csi": {"driver": CSI, "volumeHandle": name},
+        "persistentVolumeReclaimPolicy": "Retain",
+    }
+    if volume:
+        spec["claimRef"] = {"namespace": FREE, "name": volume}
+    if claim:
+        spec["claimRef"] = {"namespace": FREE, "name": name, "uid": claim["metadata"]["uid"]}
+    if rack:
+        terms = [{"matchExpressions": [{"key": RACK, "operator": "In", "values": [rack]}]}]
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+    return {"metadata": {"name": name}, "spec": spec}
 
 
 def _is_leaving(pod: Object) -> bool:

@@ -74,6 +74,7 @@ class RandomWorld:
     limits: Object | None = None
     budgets: list[Object] = field(default_factory=list)
     slices: list[Object] = field(default_factory=list)
+    attached: dict[str, int] = field(default_factory=dict)  # how many volumes of the CSI driver a node attaches
     policy: PolicyRules | None = None
     preempting: tuple[Object, Object] | None = None  # a pod that is being preempted for long, and the one that waits
     batches: list[list[Job]] = field(default_factory=list)
@@ -100,6 +101,11 @@ def random_world(seed: int, names: list[str], batches: int, *, volumes: list[str
                 pod["metadata"]["namespace"] = OTHER
     if chance.random() < 0.25:
         world.preempting = _preempting(chance, world, seed)
+    if volumes:
+        world.attached = {node["name"]: 1 for node in world.nodes if chance.random() < 0.5}
+        for pod in world.pods:
+            if pod["metadata"]["namespace"] == FREE and chance.random() < 0.5:
+                pod["spec"]["volumes"] = [_volume("csi-there")]
     for number in range(batches):
         size = 1 if chance.random() < 0.85 else chance.choice([2, 2, 3, 4])
         names_of_jobs = [f"try-{seed}-{number}-{index}" for index in range(size)]
@@ -428,10 +434,15 @@ def _job(chance: random.Random, name: str, world: RandomWorld, volumes: list[str
         spec["resources"] = {"requests": {"cpu": str(cpu), "memory": f"{memory}Gi"}}
     if chance.random() < 0.005:
         spec["schedulingGates"] = [{"name": "fit.test/gate"}]
-    if volumes and chance.random() < 0.08 and namespace == FREE:
-        spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": chance.choice(volumes)}}]
+    if volumes and chance.random() < 0.3 and namespace == FREE:
+        spec["volumes"] = [_volume(chance.choice(volumes))]
+        number = 1  # Where the first pod goes decides where the others can be.
     labels = {"app": name, MARK: "try", "group": "try"}
     return Job(name, namespace, {"metadata": {"labels": labels}, "spec": spec}, number, claim)
+
+
+def _volume(claim: str) -> Object:
+    return {"name": "data", "persistentVolumeClaim": {"claimName": claim}}
 
 
 def _claim_template(chance: random.Random, name: str, namespace: str) -> Object:
