@@ -78,6 +78,34 @@ def test_nodes_that_are_there_count(cluster: Cluster) -> None:
     assert fit(cluster, node_count=2)[0] == "after_jobs"
 
 
+def test_other_jobs_of_the_task_have_the_free_nodes(cluster: Cluster) -> None:
+    add_node(cluster, "node-2")
+    first, second = perform(FIT, cluster, definition=[job("one"), job("two")])["results"]
+    assert first["verdict"] == "now"
+    assert second["verdict"] == "after_nodes"
+    assert second["reason"].endswith("It runs after 1 node is added, of 1 that pool burst may still get.")
+    both = perform(FIT, cluster, definition=[job("one"), job("two", node_count=2)])["results"]
+    assert [row["verdict"] for row in both] == ["now", "after_nodes"]
+    assert both[1]["reason"].endswith("It runs after other jobs have ended and pool burst has got more nodes.")
+
+
+def test_running_jobs_may_have_to_end_as_well(cluster: Cluster) -> None:
+    add_node(cluster, "node-2")
+    assert perform(JOB, cluster, definition=[job("other")], wait=True, wait_timeout=60)["changed"]
+    verdict, reason = fit(cluster, node_count=2)
+    assert verdict == "after_nodes"
+    assert reason.endswith("It runs after other jobs have ended and pool burst has got more nodes.")
+
+
+def test_a_pool_with_more_nodes_than_declared_gets_none(cluster: Cluster) -> None:
+    perform(POOL, cluster, definition={**BURST, "new_nodes": {**NEW, "max": 1}})
+    for name in ("node-1", "node-2"):
+        add_node(cluster, name)
+    verdict, reason = fit(cluster, node_count=3)
+    assert verdict == "never"
+    assert "-1" not in reason
+
+
 def test_a_job_waits_for_the_first_node_of_its_pool(cluster: Cluster) -> None:
     for asked in (False, True):
         checked = perform(advised(JOB), cluster, definition=[job()], check=True, predict=True, wait_for_nodes=asked)

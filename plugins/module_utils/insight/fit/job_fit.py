@@ -123,7 +123,10 @@ def rows_of(
         return rows
     from .new_nodes import after_new_nodes  # Here: few pools grow.
 
-    return [after_new_nodes(row, fit, growing, snapshot, nodes) for row, fit in zip(rows, fits, strict=True)]
+    return [
+        after_new_nodes(row, fit, (other for other in fits if other is not fit), growing, snapshot, nodes)
+        for row, fit in zip(rows, fits, strict=True)
+    ]
 
 
 def _read_ends(client: Client, snapshot: FitSnapshot, now: datetime) -> dict[JobId, JobEnd]:

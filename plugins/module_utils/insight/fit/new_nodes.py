@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,23 +24,37 @@ _PODS = "110"  # by default (kubelet, maxPods)
 def after_new_nodes(
     row: dict[str, Any],
     fit: Fit,
+    others: Iterable[Fit],
     growing: Mapping[str, PoolHardware],
     snapshot: FitSnapshot,
     nodes: Sequence[Node],
 ) -> dict[str, Any]:
-    """The row of a job, also if its pool may grow. It is judged as if none of the other jobs took the new nodes."""
+    """The row of a job, also if its pool may grow.
+
+    Those of the ``others`` of its task that run now have their nodes, and no other takes the new ones.
+    """
     pool = str((fit.job.pod.spec.get("nodeSelector") or {}).get(POOL))
     may_help = row["verdict"] in (NEVER, AFTER_JOBS, AFTER_NODES) and not fit.refused and not fit.lacks
     if pool not in growing or not may_help or snapshot.nodes is None:
         return row
-    room = int(growing[pool].new_nodes["max"]) - sum(node.labels.get(POOL) == pool for node in snapshot.nodes)
+    there = sum(node.labels.get(POOL) == pool for node in snapshot.nodes)
+    room = max(0, int(growing[pool].new_nodes["max"]) - there)
     added = [*_new_nodes(pool, growing[pool], room)]
-    (then,) = fit_jobs(replace(snapshot, nodes=[*snapshot.nodes, *added]).cluster({}), [fit.job])
+    cluster = replace(snapshot, nodes=[*snapshot.nodes, *added]).cluster({})
+    for other in others:
+        for name in other.nodes if other.verdict == NOW else ():
+            cluster.world.place(other.job.pod, cluster.world.nodes[name])
+    (then,) = fit_jobs(cluster, [fit.job])
+    if then.verdict == AFTER_JOBS and row["verdict"] == NEVER:
+        reason = f"{shortage_text(fit, nodes)} It runs after other jobs have ended and pool {pool} has got more nodes."
+        return {**row, "verdict": AFTER_NODES, "reason": reason, "hint": None, "changes": []}
     if then.verdict != NOW:
         has = ", ".join(f"{name} {value}" for name, value in growing[pool].new_nodes.items())
         text = f"{shortage_text(fit, nodes)} The nodes that pool {pool} may still get do not help ({room}; {has})."
         return {**row, "reason": text, "hint": None} if row["verdict"] == NEVER and not row["changes"] else row
     number = len({node.name for node in added} & {*then.nodes})
+    if not number:  # Whether it runs depends on the order in which pods end and start, not on new nodes.
+        return row
     them = f"{number_of(number, 'node')} {'is' if number == 1 else 'are'} added"
     reason = f"{shortage_text(fit, nodes)} It runs after {them}, of {room} that pool {pool} may still get."
     return {**row, "verdict": AFTER_NODES, "reason": reason, "hint": None, "after": [], "runs_at": None, "changes": []}
