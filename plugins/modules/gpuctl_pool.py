@@ -129,7 +129,7 @@ options:
     description:
       - What each node has that a cluster autoscaler, Karpenter or the node pool of a provider adds while pods wait. C(max) is the
         number of nodes that the pool has at most. C(gpu), C(gpu-type), C(cpu) and C(memory) describe each of them. CPUs and
-        memory count as enough if they are not declared.
+        memory are no limit if they are not declared.
       - Such nodes come with the label C(runwhere.ai/pool), which their template sets. The module leaves the label on nodes that it did
         not add.
       - Jobs of the pool wait for nodes as with O(runwhere.gpuctl.gpuctl_job#module:wait_for_nodes), and
@@ -140,15 +140,15 @@ options:
   queue:
     description:
       - How jobs wait for the pool. V(kueue), V(volcano), V(native), or a dictionary with one of them as C(backend) and any of
-        C(borrowing_limit), C(lending_limit) and C(preemption), as in the manifest of a pool. Requires Kueue 0.15 or later, or
-        Volcano 1.11 or later, in the cluster.
-      - A training in such a pool starts once there is room for all of its nodes. Each namespace with a quota has a share of the
-        pool, which the C(shares) of M(runwhere.gpuctl.gpuctl_quota) say, and borrows what others leave free, up to its limits.
+        C(borrowing_limit), C(lending_limit) and C(preemption), as in the manifest of a pool. V(kueue) requires Kueue 0.15 or
+        later in the cluster, and V(volcano) Volcano 1.11 or later.
+      - A training in such a pool starts once there is room for all of its nodes. In Kueue and Volcano, each namespace with a quota has
+        a share of the pool, which the C(shares) of M(runwhere.gpuctl.gpuctl_quota) say, and borrows what others leave free, up to its limits.
       - The module creates a ResourceFlavor and a Cohort for the pool, with a Topology if it declares O(topology), and a ClusterQueue
         and a LocalQueue for each namespace with a quota. In Volcano, it creates a Queue for each namespace with a quota, and with
         O(topology) a HyperNode for each place. It deletes only those that it has created.
-      - V(native) needs no software beside Kubernetes 1.36 with its alpha API C(scheduling.k8s.io/v1alpha2), and the feature gates
-        C(GenericWorkload), C(GangScheduling) and C(WorkloadWithJob). It has no order, no shares and no limits of teams.
+      - V(native) requires only Kubernetes 1.36 with its alpha API C(scheduling.k8s.io/v1alpha2) and the feature gates
+        C(GenericWorkload), C(GangScheduling) and C(WorkloadWithJob). It has no order of jobs, and no shares or limits of teams.
       - If unset, the queue of the pool is kept. An empty value removes it. Jobs that run go on, and stay in the queue they started in.
       - Requires O(name).
     type: raw

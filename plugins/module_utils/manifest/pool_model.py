@@ -77,8 +77,10 @@ class NewNodes(Block):
     gpu_type: rules.GpuType = Field(
         default=None, serialization_alias="gpu-type", description="GPU type.", examples=["A100-80G"]
     )
-    cpu: rules.CpuLimit | None = Field(default=None, description="CPU cores. By default, enough.", examples=[96])
-    memory: rules.AmountLimit | None = Field(default=None, description="Memory. By default, enough.", examples=["1Ti"])
+    cpu: rules.CpuLimit | None = Field(default=None, description="CPU cores. By default, no limit.", examples=[96])
+    memory: rules.AmountLimit | None = Field(
+        default=None, description="Memory. By default, no limit.", examples=["1Ti"]
+    )
 
 
 class Pool(VersionedManifest):
