@@ -35,7 +35,7 @@ options:
   namespaces:
     description:
       - Namespaces to look at. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act.
-      - An account that may not list the jobs of the whole cluster gets this one with O(all_namespaces), too, with a warning.
+      - With O(all_namespaces), an account that may not list the jobs of the whole cluster gets the default, with a warning.
     type: list
     elements: str
     aliases: [namespace]

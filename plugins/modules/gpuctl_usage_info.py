@@ -45,8 +45,8 @@ options:
   namespaces:
     description:
       - Count only jobs of these namespaces. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act.
-      - Only with O(all_namespaces), and the permissions to list the jobs of the whole cluster, the unallocated hours are known, and pods count that
-        are not of gpuctl. An account without them gets its own namespace, with a warning.
+      - The unallocated hours, and the pods that are not of gpuctl, are only counted with O(all_namespaces) and the permission to list the
+        jobs of the whole cluster. With O(all_namespaces), an account without it gets the default, with a warning.
     type: list
     elements: str
     aliases: [namespace]
