@@ -180,10 +180,10 @@ def _warn_of_mistakes(
     from .device_classes import find_classes  # Here: of most tasks, no job changes.
     from .prechecks import advice, grouped, precheck
 
-    growing = [each for each in changed if not options.wait_for_nodes and _pool_grows(each[0], declared)]
-    others = [each for each in changed if each not in growing]
-    found = precheck(others, task.client(), new_nodes=options.wait_for_nodes, check_mode=task.check_mode)
-    found |= precheck(growing, task.client(), new_nodes=True, check_mode=task.check_mode)
+    found: dict[JobId, list[PendingReason]] = {}
+    for new_nodes in (False, True):
+        some = [each for each in changed if (options.wait_for_nodes or _pool_grows(each[0], declared)) is new_nodes]
+        found |= precheck(some, task.client(), new_nodes=new_nodes, check_mode=task.check_mode)
     classes = find_classes(task.client(), (job for job, _plan in changed if job.id in found), declared)
     if classes.by_pool:
         raise ClassesFound(classes.by_pool)
