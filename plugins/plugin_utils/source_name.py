@@ -114,7 +114,6 @@ def _usable(name: str) -> str:
     usable = re.sub(r"[^\w./:@~+-]+", "-", name).lstrip("-./:@~+")
     if len(usable) <= _LONGEST:
         return usable
-    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[
-        :12
-    ]  # so that another long one is another source
+    # The digest keeps apart the sources whose long names begin alike.
+    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:12]
     return f"{usable[: _LONGEST - 13]}~{digest}"

@@ -42,8 +42,8 @@ def native_group_of(pod: Object) -> str | None:
 
 
 def waiting_for_gang(workload: Object, pods: Iterable[Object], groups: Iterable[Object]) -> PendingReason | None:
-    """Why the pods of a Job that Kubernetes starts as a whole are not started; None if they are. ``pods`` are its own
-    without a node, ``groups`` the PodGroups of its namespace."""
+    """Why the pods of a Job that Kubernetes starts as a whole are not started; None if they are. ``pods`` are its own,
+    ``groups`` the PodGroups of its namespace."""
     waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
     names = {native_group_of(pod) for pod in waiting}
     if None in names:

@@ -162,9 +162,9 @@ _LIMITS = ("borrowing_limit", "lending_limit")
 
 def queue_fields(queue: PoolQueue | None) -> dict[str, Any]:
     """How the jobs of a pool wait for it, by the keys of its manifest; without what it does not declare."""
-    if queue is None or queue.backend == NATIVE:
-        return {"backend": NATIVE} if queue else {}
-    return {name: value for name, value in asdict(queue).items() if value is not None}
+    if queue and queue.backend == NATIVE:  # The other fields are about teams.
+        return {"backend": NATIVE}
+    return {name: value for name, value in asdict(queue).items() if value is not None} if queue else {}
 
 
 def _parse_queue(text: str | None) -> tuple[PoolQueue | None, bool]:

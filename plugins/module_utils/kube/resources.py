@@ -109,10 +109,10 @@ SERVICE_MONITOR = Resource("ServiceMonitor", _MONITORING, "servicemonitors")
 # Volcano is optional, too.
 VOLCANO_VERSION = "scheduling.volcano.sh/v1beta1"
 POD_GROUP = Resource("PodGroup", VOLCANO_VERSION, "podgroups")
-NATIVE_VERSION = "scheduling.k8s.io/v1alpha2"
 QUEUE = Resource("Queue", VOLCANO_VERSION, "queues", namespaced=False)
 VOLCANO_TOPOLOGY_VERSION = "topology.volcano.sh/v1alpha1"
 HYPER_NODE = Resource("HyperNode", VOLCANO_TOPOLOGY_VERSION, "hypernodes", namespaced=False)
+NATIVE_VERSION = "scheduling.k8s.io/v1alpha2"  # of Kubernetes itself. BY_KIND has Volcano's PodGroup, not this one's.
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # Finished pods hold no resources.
 

@@ -219,7 +219,11 @@ class _Search:
         matching = [one for one in self.there if one.id in ask.candidates]
         possible = [one for one in matching if not one.untolerated(ask.tolerations)]
         if ask.count is None:  # A taint on one of all refuses the claim (allocateOne in allocator_stable.go).
-            return possible == matching != [] and self._take(asks, index, claim, ask, possible, 0, len(possible))
+            return (
+                bool(matching)
+                and possible == matching
+                and self._take(asks, index, claim, ask, possible, 0, len(possible))
+            )
         return self._take(asks, index, claim, ask, possible, 0, ask.count)
 
     def _take(
