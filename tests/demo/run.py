@@ -40,11 +40,11 @@ INTRODUCTION = (
     f"A simulated cluster: {NODES} GPU nodes, two teams, {HOURS} hours of work. The playbooks are real, and they reach "
     "nothing else."
 )
+USAGE = f'{{"gpuctl_range": "{HOURS}h", "gpuctl_prices": {{"default": 1.2}}}}'
 NEXT = """\
-Next:
-  make cluster   keeps such a cluster running, for manifests of your own
-  README.md      installs the collection, for a cluster of your own
-  docs/docsite/rst/guide_getting_started.rst   explains each step
+make cluster keeps such a cluster running, for manifests of your own.
+README.md installs the collection, for a cluster of your own.
+docs/docsite/rst/guide_getting_started.rst explains each step.
 """
 
 
@@ -98,9 +98,7 @@ class Demo:
         self._check("by kubectl-edit" in shown, "drift must name who made the change")
 
         self._step("How many GPU-hours did each team hold, and what do they cost at 1.20 an hour?")
-        shown = self._play(
-            "usage", f"gpuctl_range={HOURS}h", "gpuctl_all_namespaces=true", '{"gpuctl_prices": {"default": 1.2}}'
-        )
+        shown = self._play("usage", "gpuctl_all_namespaces=true", USAGE)
         self._check(f"{TEAM} 84." in shown and f"{NEIGHBOUR} 6." in shown, "the usage must add up the hours")
         self._say(f"\n{NEXT}")
         return 1 if self.failed else 0
