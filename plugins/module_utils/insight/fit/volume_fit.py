@@ -215,6 +215,7 @@ def _suits(volume: Object, claim: Object) -> bool:
         and "deletionTimestamp" not in volume["metadata"]
         and (has.get("storageClassName") or "") == (wants.get("storageClassName") or "")
         and (has.get("volumeMode") or "Filesystem") == (wants.get("volumeMode") or "Filesystem")
+        and (has.get("volumeAttributesClassName") or "") == (wants.get("volumeAttributesClassName") or "")
         and {*(wants.get("accessModes") or ())} <= {*(has.get("accessModes") or ())}
         and _size(volume) >= _size(claim)
         and (not wants.get("selector") or selects(wants["selector"], volume["metadata"].get("labels") or {}))

@@ -592,6 +592,7 @@ class TestVolumes:
             ({}, {"accessModes": ["ReadWriteOnce"], "zone": "1", "storageClassName": "other"}, "never"),
             ({}, {"accessModes": ["ReadWriteOnce"], "zone": "1", "capacity": {"storage": "1Gi"}}, "never"),
             ({}, {"accessModes": ["ReadWriteOnce"], "zone": "1", "claimRef": {"name": "x", "namespace": "y"}}, "never"),
+            ({}, {"accessModes": ["ReadWriteOnce"], "zone": "1", "volumeAttributesClassName": "fast"}, "never"),
             ({"provisioner": "csi.example.com"}, {}, "now"),
             ({"provisioner": "csi.example.com", "zones": ["1", "2"]}, {}, "now"),
             ({"provisioner": "csi.example.com", "zones": ["2"]}, {}, "never"),
