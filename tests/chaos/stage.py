@@ -164,7 +164,7 @@ class Stage:
     # -- what happens with one
 
     def play(self, case: Case, reference: Reference) -> Verdict:
-        """A case; again if promises were broken while a machine that does too much was a second fault."""
+        """A case; again if promises were broken while the machine was overloaded, which is a second fault."""
         for _attempt in range(_ATTEMPTS - 1):
             verdict = self._play(case, reference)
             if not (verdict.violations and verdict.overloaded):
