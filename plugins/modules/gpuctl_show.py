@@ -70,6 +70,7 @@ EXAMPLES = r"""
 
 - name: Read the GPU-hours of the teams in the last month
   runwhere.gpuctl.gpuctl_usage_info:
+    all_namespaces: true
     range: last-month
   register: usage
 

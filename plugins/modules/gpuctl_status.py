@@ -57,7 +57,7 @@ options:
     description:
       - Show only jobs and quotas in these namespaces. The default is the namespace of the environment variable E(GPUCTL_NAMESPACE), else
         that of the kubeconfig's context, else V(default), see O(all_namespaces).
-      - An account that may not list the jobs of all namespaces gets those of its own, or of V(default), with a warning.
+      - With O(all_namespaces), an account that may not list the jobs of the whole cluster gets the default, with a warning.
     type: list
     elements: str
     aliases: [namespace]
