@@ -39,6 +39,7 @@ _gpuctl_command() {
       book=teardown takes=many into='gpuctl_dir' fixed=''
       summary='gpuctl delete -f FILE...'
       opts='--yes,gpuctl_confirm=teardown'
+      names='delete job'
       ;;
     "delete job")
       book=delete takes=one into='gpuctl_name' fixed=''
@@ -395,7 +396,7 @@ END
 
 gpuctl() {
   [ -z "${ZSH_VERSION-}" ] || emulate -L sh # words are split as in bash
-  local book='' module='' args='' fixed='' takes='' into='' opts='' summary=''
+  local book='' module='' args='' fixed='' takes='' into='' opts='' summary='' names=''
   local word='' value='' given='' entry='' key='' items='' labels='' remove='' REPLY=''
   local -a run others
   others=(_gpuctl_words) # never empty: with set -u, an empty array is an error in old versions of bash
@@ -524,6 +525,9 @@ _gpuctl_list() {
     done
   fi
   for word in "$@"; do
+    if [ -n "$names" ] && [ ! -e "$word" ]; then
+      _gpuctl_error "$word: no such file. To name a job, type gpuctl $names $word." || return
+    fi
     case "$takes $word" in
       "labels "*=*) ;;
       labels*) _gpuctl_quote "$word" && items="$items${items:+, }$REPLY: {$labels}" ;;
@@ -590,7 +594,7 @@ _gpuctl_options_help() {
 
 _gpuctl_complete() {
   [ -z "${ZSH_VERSION-}" ] || emulate -L sh
-  local book='' module='' args='' fixed='' takes='' into='' opts='' summary='' entry='' choices=''
+  local book='' module='' args='' fixed='' takes='' into='' opts='' summary='' names='' entry='' choices=''
   local current=${COMP_WORDS[COMP_CWORD]} first=${COMP_WORDS[1]-} second=''
   [ "$COMP_CWORD" -lt 3 ] || second=${COMP_WORDS[2]}
   COMPREPLY=()

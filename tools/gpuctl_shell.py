@@ -57,6 +57,7 @@ class Command:
     arguments: str = ""
     sets: Mapping[str, Any] | None = None
     spellings: Mapping[str, str] | None = None
+    no_names: str = ""
 
     @property
     def usage(self) -> str:
@@ -90,7 +91,17 @@ def _command(name: str, facts: Mapping[str, Any]) -> Command:
     module = facts.get("module", "")
     arguments = json.dumps(facts.get("arguments", {}))
     spellings = facts.get("options", {})
-    return Command(name, facts["summary"], facts["words"], playbook, module, arguments, facts.get("sets"), spellings)
+    return Command(
+        name,
+        facts["summary"],
+        facts["words"],
+        playbook,
+        module,
+        arguments,
+        facts.get("sets"),
+        spellings,
+        facts.get("no_names", ""),
+    )
 
 
 def _playbook_commands() -> Iterator[Command]:
@@ -186,6 +197,8 @@ def _case(command: Command) -> Iterator[str]:
     yield f"      {runs} takes={takes} into='{into}' fixed='{fixed}'"
     yield f"      summary='{command.usage}'"
     yield f"      opts='{' '.join(command.options)}'"
+    if command.no_names:
+        yield f"      names='{command.no_names}'"
     yield "      ;;"
 
 

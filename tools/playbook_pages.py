@@ -6,6 +6,7 @@ tools/generate_reference.py writes them.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -75,8 +76,16 @@ def command(playbook: Playbook) -> str:
     names = dict.fromkeys((*alternatives, *required, *playbook.in_command))
     return " ".join(
         ["ansible-playbook", playbook.full_name]
-        + [f"-e {name}={shlex.quote(str(playbook.variables[name].example))}" for name in names]
+        + [_given(name, str(playbook.variables[name].example)) for name in names]
     )
+
+
+def _given(name: str, example: str) -> str:
+    """Ansible cuts what follows the = at its first space."""
+    if " " not in example:
+        return f"-e {name}={shlex.quote(example)}"
+    value = example if example.startswith("{") else json.dumps(example)
+    return f"-e '{{\"{name}\": {value}}}'"
 
 
 def page(playbook: Playbook) -> str:

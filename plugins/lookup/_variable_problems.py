@@ -51,6 +51,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables
     shared_variables,
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.variable_problems import (
+    cut_values,
     unknown_variables,
     value_problems,
 )
@@ -62,6 +63,8 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         extra = load_extra_vars(self._loader)
         if unknown := unknown_variables(extra, {*shared_variables(), *role_variables()}):
             return unknown
+        if cut := cut_values(extra):
+            return cut
         playbook = described_playbooks()[name]
         values: dict[str, Any] = {}
         unusable = list(self._template(playbook, given, values))

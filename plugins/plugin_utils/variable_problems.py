@@ -38,6 +38,19 @@ def unknown_variables(given: Iterable[Any], known: Collection[str]) -> list[str]
     return sentences
 
 
+def cut_values(extra: Mapping[str, Any]) -> list[str]:
+    """A sentence if Ansible has cut a value: without quotes of its own, ``-e NAME=VALUE`` ends at the first space.
+
+    The rest is in _raw_params, which is not shown: it may be a part of a secret.
+    """
+    if not extra.get("_raw_params"):
+        return []
+    opened = [name for name, value in extra.items() if str(value).startswith(("{", "[")) and name.startswith(_PREFIX)]
+    subject = f"{', '.join(opened)}: " if opened else ""
+    name = opened[0] if opened else f"{_PREFIX}_…"
+    return [f"{subject}Ansible cuts a value of -e at its first space. Give it as JSON: -e '{{\"{name}\": …}}'"]
+
+
 def _with_similar_end(name: str, known: Iterable[str]) -> str | None:
     """The known name that is similar after the prefix, which alone would make any two of them similar."""
     by_end = {each[len(_PREFIX) + 1 :]: each for each in known if each.startswith(_PREFIX)}

@@ -587,3 +587,19 @@ def test_the_playbook_workspace_provides_what_the_messages_name(ansible: Ansible
     assert without.status != 0
     assert "Set the environment variable GPUCTL_TOKEN" in " ".join(without.output.split())
     assert api.get("secret", "gpuctl-tokens", namespace)["data"].keys() == {"hf"}
+
+
+def test_tokens_on_the_command_line(ansible: Ansible, api: Api, namespace: str):
+    playbook = ("ansible-playbook", "runwhere.gpuctl.workspace", "-e", f"gpuctl_namespace={namespace}")
+    given = ansible.run(*playbook, "-e", 'gpuctl_tokens={"wandb":"w_t-0p5ecret"}')
+    assert given.status == 0, given.output
+    assert api.get("secret", "gpuctl-tokens", namespace)["data"].keys() == {"wandb"}
+
+    cut = ansible.run(*playbook, "-e", 'gpuctl_tokens={"hf": "h_t-0p5ecret"}')
+    assert cut.status != 0
+    assert "Ansible cuts a value of -e at its first space. Give it as JSON:" in " ".join(cut.output.split())
+    assert "h_t-0p5ecret" not in cut.output
+    unnamed = ansible.run(*playbook, "-e", "gpuctl_tokens=w_t-0p5ecret")
+    assert unnamed.status != 0
+    assert "Wrong value of gpuctl_tokens: names with their values expected" in " ".join(unnamed.output.split())
+    assert "0p5ecret" not in unnamed.output

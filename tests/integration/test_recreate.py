@@ -145,6 +145,13 @@ def test_submit_refuses_contradictory_options(
     assert len(api.list("job", namespace)) == (0 if check else 3)
 
 
+def test_a_refusal_names_the_key_as_it_is_written(ansible: Ansible, namespace: str):
+    declare(ansible, training("typed", resources={"gpu_type": "H9"}))
+    text = " ".join(run(ansible, "submit", namespace=namespace).output.split())
+    assert "document 1, resources.gpu_type: pods cannot be" in text
+    assert "resources.gpu-type" not in text
+
+
 def test_a_declared_pool_may_get_its_nodes_later(ansible: Ansible, field: Field, namespace: str):
     pool = field.pool("later")
     ansible.module("gpuctl_pool", definition={"kind": "pool", "pool": {"name": pool}, "nodes": []})

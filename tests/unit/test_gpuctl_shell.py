@@ -232,6 +232,7 @@ REFUSED = {
     "no value": (["get", "jobs", "--pool"], "--pool needs a value."),
     "consent that is none": (["delete", "-f", "a", "--yes=no"], "--yes takes no value."),
     "two names": (["pause", "a", "b"], "one name only: a b"),
+    "a name in place of a file": (["delete", "sft"], "sft: no such file. To name a job, type gpuctl delete job sft."),
     "no file": (["delete"], "too few words. Usage: gpuctl delete -f FILE..."),
     "no name": (["describe", "job"], "too few words. Usage: gpuctl describe job NAME"),
     "a copy of nothing": (["cp", "a"], "give two paths, one of them as JOB:PATH."),

@@ -237,7 +237,13 @@ def _impossible(job: SelectedJob, reasons: Iterable[PendingReason], declared: De
     """What cannot be meant: bytes in place of gibibytes, pools and GPU types that do not exist."""
     unknown = (reason for reason in reasons if _names_nothing(reason, job, declared))
     mistakes: Sentences = {text: text for text in job.certain}
-    return mistakes | {reason: f"{job.place(reason.unknown)}: {reason.sentence}" for reason in unknown}
+    return mistakes | {reason: _unknown_name(reason, job) for reason in unknown}
+
+
+def _unknown_name(reason: PendingReason, job: SelectedJob) -> str:
+    """The reason at its place in the manifest, which it names as it is written there."""
+    written = job.spellings.get(reason.unknown, reason.unknown)
+    return f"{job.place(reason.unknown)}: {reason.sentence}".replace(reason.unknown, written)
 
 
 def _names_nothing(reason: PendingReason, job: SelectedJob, declared: Declared) -> bool:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ..accelerators.hardware import DEFAULT_ACCELERATOR, UnfitHardware
@@ -54,6 +54,7 @@ class SelectedJob:
     warnings: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()
     certain: tuple[str, ...] = ()
+    spellings: Mapping[str, str] = field(default_factory=dict, compare=False)
     manifest: str | None = None
     former_manifests: tuple[str, ...] = ()
     origin: str = ""
@@ -134,9 +135,10 @@ class SelectedJob:
             yield older
             yield replace(self, objects=older).restricted
 
-    def place(self, field: str) -> str:
-        """Where a manifest says something, for messages."""
-        return f"{self.origin}, {field}" if self.origin else field
+    def place(self, path: str) -> str:
+        """Where a manifest says something, for messages, and as it is written there."""
+        written = self.spellings.get(path, path)
+        return f"{self.origin}, {written}" if self.origin else written
 
     @property
     def id(self) -> tuple[str, str]:
@@ -240,6 +242,7 @@ def _from_manifests(task: Task[JobOptions], builds_objects: bool) -> list[Select
                 model.kind,
                 mistakes=document.warnings,
                 certain=document.certain,
+                spellings=document.spellings,
                 manifest=digest_of(model) if isinstance(model, Training) else None,
                 former_manifests=former_digests_of(model) if isinstance(model, Training) else (),
                 origin=str(document.origin),

@@ -53,6 +53,8 @@ class ParsedManifest:
     meant: set[Loc] = field(default_factory=set)
     """Fields that an unknown key was probably meant for: that they are missing is no error of its own."""
     warnings: list[str] = field(default_factory=list)
+    spellings: dict[str, str] = field(default_factory=dict)
+    """The paths of fields that are written otherwise than documented, by the documented path."""
     certain: list[str] = field(default_factory=list)
     """Those of the warnings about what is wrong in every cluster."""
 
@@ -125,6 +127,8 @@ class _Reader:
                 self._duplicate_key(name, given[key.field], path)
             else:
                 given[key.field] = name
+                if name.text != key.documented:
+                    self._parsed.spellings[joined(path, key.documented)] = joined(path, name.text)
                 self._read_field(data, key, value, (*loc, key.field), joined(path, name.text))
         if default_entry is not None and defaults:
             self._default_entry(data, default_entry[1], defaults, loc, path)

@@ -30,13 +30,14 @@ _KUBERNETES_KINDS = _WORKLOAD_KINDS | {"Service", "ConfigMap", "Secret", "Namesp
 class Document:
     """A validated manifest, where it came from, and warnings as sentences that name file, document and path.
 
-    ``certain``: those of the warnings about what is wrong in every cluster.
+    ``certain``: those of the warnings about what is wrong in every cluster. ``spellings``: see ParsedManifest.
     """
 
     model: Manifest
     origin: Origin
     warnings: tuple[str, ...] = ()
     certain: tuple[str, ...] = ()
+    spellings: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def validate(source: SourceNode) -> CheckedManifest:
         manifest = KINDS[kind].model_validate(parsed.data)
         _warn_of_ignored_fields(manifest, parsed)
         warn_of_mistakes(manifest, parsed)
-        document = Document(manifest, origin, tuple(parsed.warnings), tuple(parsed.certain))
+        document = Document(manifest, origin, tuple(parsed.warnings), tuple(parsed.certain), parsed.spellings)
     except ValidationError as error:
         found = (_manifest_error(details, parsed) for details in error.errors(include_url=False))
         parsed.errors.extend(itertools.islice((each for each in found if each is not None), MAX_SHOWN + 1))
