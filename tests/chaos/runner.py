@@ -11,7 +11,6 @@ import datetime
 import io
 import json
 import os
-import select
 import signal
 import socket
 import struct
@@ -21,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
+from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -110,7 +110,7 @@ class Runner:
 
     def wait(self) -> Outcome:
         hung = False
-        if not select.select([self._socket], [], [], LONGEST)[0]:
+        if not wait_for([self._socket], LONGEST):  # Not select, which knows no more than 1,024 files.
             hung = True
             with suppress(ProcessLookupError):
                 os.kill(self._child, signal.SIGKILL)

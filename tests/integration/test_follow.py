@@ -8,7 +8,6 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import termios
@@ -17,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +135,7 @@ class Screen:
 
     def _receive(self, seconds: float = 1.0) -> bool:
         """False at the end."""
-        if select.select([self._terminal], [], [], seconds)[0]:
+        if wait([self._terminal], seconds):
             try:
                 piece = os.read(self._terminal, 65_536)
             except OSError:

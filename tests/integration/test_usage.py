@@ -189,6 +189,7 @@ def test_the_playbook_prints_a_table_and_writes_files(world: World, server: Prom
         "gpuctl_start": WINDOW["start"],
         "gpuctl_end": WINDOW["end"],
         "gpuctl_group_by": "team",
+        "gpuctl_all_namespaces": "true",
         "gpuctl_prices": "{default: 2}",
         "gpuctl_currency": "EUR",
         "gpuctl_prometheus_url": server.url,

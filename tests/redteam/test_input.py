@@ -180,7 +180,7 @@ def test_a_file_ends_in_a_short_message(
     run = measure(src=str(tmp_path / "manifest.yaml"))
     run.is_bounded()
     assert run.status != 0
-    assert message in run.output
+    assert message in " ".join(run.output.split())  # Ansible breaks lines, where depends on the path.
     assert recorder.requests == []
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kubesim.mixed import mixed_objects
     from kubesim.policy_cel import PolicyScope
     from kubesim.request_info import RequestInfo, parse_request
+    from kubesim.versions import release
 
 __all__ = [
     "LAB_USER_TOKEN",
@@ -31,6 +32,7 @@ __all__ = [
     "mixed_objects",
     "parse_request",
     "past_pod",
+    "release",
 ]
 
 _MODULES = {
@@ -44,6 +46,7 @@ _MODULES = {
     "mixed_objects": "mixed",
     "parse_request": "request_info",
     "past_pod": "metrics.history",
+    "release": "versions",
 }
 
 

@@ -56,7 +56,11 @@ def test_the_feature_of_a_path(path: str, feature: object) -> None:
 
 def test_a_group_that_prefers_another_version_is_not_there() -> None:
     """resource.k8s.io/v1beta1 of 1.32 and 1.33, where it is switched on; nothing, where it is switched off in 1.34."""
-    core = {"apps": "apps/v1", "admissionregistration.k8s.io": "admissionregistration.k8s.io/v1"}
+    core = {
+        "apps": "apps/v1",
+        "admissionregistration.k8s.io": "admissionregistration.k8s.io/v1",
+        "scheduling.k8s.io": "scheduling.k8s.io/v1",
+    }
     served = {**core, "resource.k8s.io": "resource.k8s.io/v1"}
     assert missing_features(NEWEST, served) == ()
     assert missing_features(NEWEST, core) == (DEVICE_CLAIMS,)

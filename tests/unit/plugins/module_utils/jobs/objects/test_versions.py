@@ -30,7 +30,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.features impo
     Feature,
     number,
 )
-from kubesim.versions import release
+from kubesim import release
 
 from .every_object import GATES, every_object, paths_of
 
