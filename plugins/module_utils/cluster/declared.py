@@ -44,6 +44,11 @@ class Declared:
         """Whether the jobs of a pool claim their devices because it says so."""
         return any(pool.hardware.device_class for pool in self.pools.values())
 
+    @property
+    def growing(self) -> dict[str, PoolHardware]:
+        """The hardware of the pools to which an autoscaler adds nodes while pods wait, by pool."""
+        return {name: pool.hardware for name, pool in self.pools.items() if pool.hardware.new_nodes}
+
     def hardware(self, pool: str) -> PoolHardware:
         """What a pool declares of its hardware, with the GPU types of its nodes."""
         found = self.pools.get(pool) or Declaration(pool)

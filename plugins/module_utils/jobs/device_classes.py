@@ -46,7 +46,7 @@ def find_classes(client: Client, jobs: Iterable[SelectedJob], declared: Declared
         return found
     nodes = if_allowed(lambda: client.list_slim(NODE, slim_node), list[Node]())
     for job, rows in wanted:
-        pool = job.model.resources.pool if job.model else ""
+        pool = job.pool
         members = [node for node in nodes if node.pool == pool]
         if any(node.allocatable.get(row.resource) is not None for node in members for row in rows):
             continue  # A device plugin offers them.

@@ -181,8 +181,9 @@ def _warn_of_mistakes(
     from .prechecks import advice, grouped, precheck
 
     found: dict[JobId, list[PendingReason]] = {}
+    growing = declared.growing
     for new_nodes in (False, True):
-        some = [each for each in changed if (options.wait_for_nodes or _pool_grows(each[0], declared)) is new_nodes]
+        some = [each for each in changed if (options.wait_for_nodes or each[0].pool in growing) is new_nodes]
         found |= precheck(some, task.client(), new_nodes=new_nodes, check_mode=task.check_mode)
     classes = find_classes(task.client(), (job for job, _plan in changed if job.id in found), declared)
     if classes.by_pool:
@@ -218,12 +219,6 @@ def _warn_of_mistakes(
     return [*blockers, *impossible]
 
 
-def _pool_grows(job: SelectedJob, declared: Declared) -> bool:
-    """Whether an autoscaler adds nodes to the job's pool."""
-    pool = declared.pools.get(job.model.resources.pool) if job.model else None
-    return pool is not None and bool(pool.hardware.new_nodes)
-
-
 Sentences = dict["str | PendingReason", str]
 """Mistakes and reasons, each with its message."""
 
@@ -242,8 +237,8 @@ def _impossible(job: SelectedJob, reasons: Iterable[PendingReason], declared: De
 
 def _unknown_name(reason: PendingReason, job: SelectedJob) -> str:
     """The reason at its place in the manifest, which it names as it is written there."""
-    written = job.spellings.get(reason.unknown, reason.unknown)
-    return f"{job.place(reason.unknown)}: {reason.sentence}".replace(reason.unknown, written)
+    text = f"{job.place(reason.unknown)}: {reason.sentence}"
+    return text.replace(reason.unknown, job.as_written(reason.unknown))
 
 
 def _names_nothing(reason: PendingReason, job: SelectedJob, declared: Declared) -> bool:

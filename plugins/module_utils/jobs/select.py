@@ -63,6 +63,11 @@ class SelectedJob:
     host_policy: PolicyRules | None = None
 
     @property
+    def pool(self) -> str:
+        """The pool that its manifest names, or "" without a manifest."""
+        return self.model.resources.pool if self.model else ""
+
+    @property
     def asks_for_hardware(self) -> bool:
         """Whether it matters to the job what its pool declares."""
         if self.model is None:
@@ -137,8 +142,12 @@ class SelectedJob:
 
     def place(self, path: str) -> str:
         """Where a manifest says something, for messages, and as it is written there."""
-        written = self.spellings.get(path, path)
+        written = self.as_written(path)
         return f"{self.origin}, {written}" if self.origin else written
+
+    def as_written(self, path: str) -> str:
+        """The path of a field in the spelling of the manifest."""
+        return self.spellings.get(path, path)
 
     @property
     def id(self) -> tuple[str, str]:

@@ -6,6 +6,7 @@ For groups of controllers that a cluster may lack; Kubernetes' own have fixed pa
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .answer import Expected, group_versions_in, read_json
@@ -15,7 +16,12 @@ from .errors import InvalidResponse
 
 def preferred_versions(client: Client) -> dict[str, str]:
     """The version of each API group that the server prefers, as ``group/version``, by the name of the group."""
-    return {group["name"]: group["preferredVersion"]["groupVersion"] for group in api_groups(client)}
+    return preferred_versions_in(api_groups(client))
+
+
+def preferred_versions_in(groups: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The same of the groups of an APIGroupList."""
+    return {group["name"]: group["preferredVersion"]["groupVersion"] for group in groups}
 
 
 def group_versions(client: Client) -> frozenset[str]:

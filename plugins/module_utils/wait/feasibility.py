@@ -178,8 +178,7 @@ class Feasibility:
     def _pool_grows(self, pods: Sequence[Object]) -> bool:
         """Whether their pool declares that nodes are added while pods wait."""
         pools = {str((pod["spec"].get("nodeSelector") or {}).get(POOL, "")) for pod in pods} - {""}
-        declared = read_declared(self._client, lambda _text: None).pools if pools else {}
-        return any(declared[pool].hardware.new_nodes for pool in pools & declared.keys())
+        return bool(pools and pools & read_declared(self._client, lambda _text: None).growing.keys())
 
     def _is_node_coming(self, namespace: str, pods: Sequence[Object]) -> bool:
         names = {pod["metadata"]["name"] for pod in pods}

@@ -22,7 +22,7 @@ from ...cluster.read_jobs import WORKLOADS
 from ...kube.answer import group_versions_in
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
-from ...kube.discovery import api_groups, server_version
+from ...kube.discovery import api_groups, preferred_versions_in, server_version
 from ...kube.errors import ApiError, KubeError, as_sentence
 from ...kube.resources import (
     CLUSTER_ROLE,
@@ -261,7 +261,7 @@ def _offering(client: Client) -> frozenset[str]:
 def _served(client: Client) -> tuple[dict[str, str], frozenset[str]]:
     """The preferred version of each API group, and all versions of all of them."""
     groups = api_groups(client)
-    return {group["name"]: group["preferredVersion"]["groupVersion"] for group in groups}, group_versions_in(groups)
+    return preferred_versions_in(groups), group_versions_in(groups)
 
 
 _READERS: Mapping[str, Callable[[Client], Any]] = {

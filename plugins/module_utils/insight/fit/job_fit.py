@@ -79,8 +79,8 @@ def fits_of(task: Task[JobOptions], jobs: Sequence[SelectedJob], plans: Iterable
         return {}
     declared = read_declared(task.client(), task.warn)
     if task.options.wait_for_nodes:  # What is added to other pools is not known.
-        growing = {name for name, pool in declared.pools.items() if pool.hardware.new_nodes}
-        starting = [job for job in starting if job.model and job.model.resources.pool in growing]
+        growing = declared.growing
+        starting = [job for job in starting if job.pool in growing]
     rows = judge_jobs(task.client(), starting, declared)
     return {(row["namespace"], row["name"]): row for row in rows}
 
@@ -118,7 +118,7 @@ def rows_of(
 
     fits = fit_jobs(cluster, judged, variants)
     rows = [fit_row(fit, job.kind, nodes, ends, now, cluster.endless) for fit, job in zip(fits, jobs, strict=True)]
-    growing = {name: pool.hardware for name, pool in declared.pools.items() if pool.hardware.new_nodes}
+    growing = declared.growing
     if not growing:
         return rows
     from .new_nodes import after_new_nodes  # Here: few pools grow.
