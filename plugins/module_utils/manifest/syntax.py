@@ -10,7 +10,7 @@ from typing import Any
 from ..printable import half_of_a_character
 from ..redaction import MASK, looks_secret, mask_spans, merged_spans, secret_spans
 from .full_width import slip
-from .tree import HALF_HINT
+from .tree import HALF_HINT, MAX_DEPTH
 
 _WIDTH = 96
 # The line ends of YAML 1.1, so that lines count as the parser counts them.
@@ -26,6 +26,8 @@ _INDENT = "Indent it as the lines above, or begin with ---"
 _COLON = "Quote a string with ': ' in it, or correct the indentation of this line or the one above"
 _BLOCK = "block (mapping|collection)"
 _EXPLANATIONS = (
+    # libyaml 0.2.6 has a limit of its own, which it meets while it looks ahead of what it has reported.
+    ("maximum nesting depth", "", f"nested more than {MAX_DEPTH} levels deep", "Use fewer levels"),
     ("escape", "quoted scalar", "invalid escape sequence in double quotes", "Use single quotes"),
     ("", "quoted scalar", "unclosed quote", "Close it"),
     ("expected alphabetic or numeric", "", "& or * without a name", "Quote a string that begins with one of them"),
