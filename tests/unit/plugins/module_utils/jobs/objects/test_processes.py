@@ -154,6 +154,16 @@ def test_a_signal_reaches_the_command_and_leaves_it_time_for_a_checkpoint(
     assert head.returncode == 7
 
 
+def test_a_signal_before_the_command_runs_is_not_lost(
+    build_job: BuildJob, tmp_path: Path, programs: Callable[..., str]
+) -> None:
+    built = first_node_job(build_job, "ray")
+    head, worker = local_pods.start(built, tmp_path, programs(ray='[ "$2" != --head ] || kill -TERM "$PPID"'))
+    worker.kill()
+    assert head.communicate(timeout=PATIENCE)[0] == ""
+    assert head.returncode == 143
+
+
 def use_hostfile(built: Built, path: Path) -> None:
     """Let the pods read a file of this machine. The first node is where MASTER_ADDR leads; the others have names."""
     path.write_text(next(obj for obj in built.dependents if obj["kind"] == "ConfigMap")["data"]["hostfile"])
