@@ -462,7 +462,8 @@ results:
         a job, request less, or have the quota raised.
     status:
       description:
-        - Status of the job. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and V(Failed).
+        - Status of the job. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded), V(Failed) and
+          V(TimedOut).
         - V(none) if the job was deleted, if check mode would create or recreate it, or if the result of a finished training is
           unknown.
       type: str

@@ -45,11 +45,11 @@ options:
     type: str
   result:
     description:
-      - Return only runs that ended so. V(Deleted) runs were deleted, V(Replaced) ones by another run of the same job. V(Running) ones
-        have not ended.
+      - Return only runs that ended so. V(Deleted) runs were deleted, V(Replaced) ones by another run of the same job. V(TimedOut) ones were stopped at their
+        time limit. V(Running) ones have not ended.
     type: list
     elements: str
-    choices: [Running, Succeeded, Failed, Deleted, Replaced, Unknown]
+    choices: [Running, Succeeded, Failed, TimedOut, Deleted, Replaced, Unknown]
   since:
     description:
       - Return only runs that have not ended before this time, such as V(2026-08-01), V(2026-08-01T12:00:00Z), or V(7d) ago.
@@ -121,7 +121,7 @@ results:
       description: The uid of the workload, which tells runs of the same job apart.
       type: str
     result:
-      description: One of V(Running), V(Succeeded), V(Failed), V(Deleted), V(Replaced) and V(Unknown).
+      description: One of V(Running), V(Succeeded), V(Failed), V(TimedOut), V(Deleted), V(Replaced) and V(Unknown).
       type: str
     status:
       description: Status of the job as in RV(runwhere.gpuctl.gpuctl_job_info#module:results[].status). V(none) if its objects are gone.

@@ -34,7 +34,7 @@ options:
   status:
     description:
       - Return only jobs with this status. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded),
-        V(Failed) and V(Unknown), case-insensitive.
+        V(Failed), V(TimedOut) and V(Unknown), case-insensitive.
     type: str
   namespaces:
     description: Return only jobs in these namespaces. The default is all namespaces, if the account may list them.
@@ -160,9 +160,11 @@ results:
       type: str
     status:
       description:
-        - One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded) and V(Failed).
+        - One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded), V(Failed) and
+          V(TimedOut).
         - V(Pending) is also a training that waits in a queue. RV(results[].reason) says in which, since when, and for what.
         - V(Partially Running) is a training, or a service, of which some pods are ready and others are not.
+        - V(TimedOut) is a training that Kubernetes has stopped at its C(job.time_limit).
         - V(Unknown) is a workload that cannot be read. RV(results[].reason) says what is malformed, and what to do. All other
           values are V(none) then. It does not affect other jobs.
       type: str
@@ -280,8 +282,19 @@ results:
       description: Start time of a training.
       type: str
     finished_at:
-      description: Time when a training succeeded or failed.
+      description: Time when a training succeeded, failed or was stopped at its time limit.
       type: str
+    ends_at:
+      description:
+        - When a training ends at the latest, by its time limit and with the time that its pods have for a last checkpoint. V(none) without a
+          limit, and while it is paused or has not started.
+      type: str
+      version_added: 1.1.0
+    time_left:
+      description: Time until then.
+      type: str
+      sample: 5h
+      version_added: 1.1.0
     age:
       description: Time since creation.
       type: str

@@ -137,6 +137,14 @@ options:
       - Requires O(name).
     type: dict
     version_added: 1.1.0
+  time_limit:
+    description:
+      - How long trainings of the pool may run. C(max) is the longest C(job.time_limit) of a manifest, and C(default) that of manifests
+        without one. Without C(default), these get C(max).
+      - The next trainings get it. What runs keeps the limit that it has, or none.
+      - Requires O(name).
+    type: dict
+    version_added: 1.1.0
   queue:
     description:
       - How jobs wait for the pool. V(kueue), V(volcano), V(native), or a dictionary with one of them as C(backend) and any of
@@ -248,6 +256,11 @@ EXAMPLES = r"""
     name: burst
     new_nodes: {max: 8, gpu: 8, gpu-type: A100-80G, cpu: 96, memory: 1Ti}
 
+- name: Give trainings of a pool 12 hours unless they ask for more, and three days at most
+  runwhere.gpuctl.gpuctl_pool:
+    name: training-pool
+    time_limit: {default: 12h, max: 3d}
+
 - name: Add two nodes to a pool
   runwhere.gpuctl.gpuctl_pool:
     name: training-pool
@@ -301,7 +314,8 @@ results:
     hardware:
       description:
         - What the pool declares of its hardware, by the options O(accelerator), O(share_backend), O(device_class),
-          O(sharing), O(mig), O(type_aliases), O(rdma_resource), O(rdma_env), O(topology) and O(new_nodes). Empty if it declares nothing.
+          O(sharing), O(mig), O(type_aliases), O(rdma_resource), O(rdma_env), O(topology), O(new_nodes) and
+          O(time_limit). Empty if it declares nothing.
       type: dict
       sample: {"accelerator": "ascend", "type_aliases": {"910B": "910B3"}}
       version_added: 1.1.0

@@ -50,7 +50,7 @@ options:
   status:
     description:
       - Show only jobs with this status. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded),
-        V(Failed) and V(Unknown), case-insensitive.
+        V(Failed), V(TimedOut) and V(Unknown), case-insensitive.
       - With O(table=nodes), only nodes with this status, as in M(runwhere.gpuctl.gpuctl_node_info).
     type: str
   namespaces:

@@ -42,6 +42,7 @@ _FACTS = (
     ("created_at", "Created"),
     ("started_at", "Started"),
     ("finished_at", "Finished"),
+    ("ends_at", "Ends by"),
     ("access_urls", "URL"),
 )
 _POD_COLUMNS = (

@@ -23,7 +23,7 @@ _WORDS = {
         *("Pending", "Partially Running", "Paused", "Unknown", "maintaining", "warning", "unknown", "not known"),
         *("by preemption", "after other jobs", "after nodes return", "after quota", "restart", "recreate"),
     ),
-    "bad": ("Failed", "faulty", "error", "never", "delete", "refused"),
+    "bad": ("Failed", "TimedOut", "faulty", "error", "never", "delete", "refused"),
 }
 LEVELS = {word: level for level, words in _WORDS.items() for word in words}
 

@@ -42,7 +42,7 @@ class Room(NamedTuple):
 _STATUS_LINES = 28
 _ROOMS = (Room(), *(Room(rows) for rows in (5, 4, 3, 2)), Room(2, 2), Room(1, 2), Room(1, 1))
 
-_ORDER = ("Failed", "Partially Running", "Pending", "Running", "Paused", "Succeeded")
+_ORDER = ("Failed", "TimedOut", "Partially Running", "Pending", "Running", "Paused", "Succeeded")
 # What is left out first on a narrow terminal has the highest `drop`.
 JOB_COLUMNS = (
     Column("name", "NAME", least=16),
@@ -54,6 +54,7 @@ JOB_COLUMNS = (
     Column("ready", "READY", drop=4),
     Column("restarts", "RESTARTS", drop=2, optional=True),
     Column("age", "AGE"),
+    Column("time_left", "LEFT", drop=1, optional=True),
     Column("url", "URL", optional=True),
 )
 POD_COLUMNS = (
@@ -372,17 +373,21 @@ def job_cells(job: Row) -> dict[str, Any]:
 def _sweep(jobs: Sequence[Row]) -> dict[str, Any]:
     """One row: how many run, and how many have ended otherwise than they should."""
     counts = Counter(job["status"] for job in jobs)
-    first = next(status for status in ("Running", "Pending", "Succeeded", "Failed", *_ORDER) if counts[status])
-    failed = f", {counts['Failed']} failed" if counts["Failed"] and first != "Failed" else ""
+    first = next(
+        status for status in ("Running", "Pending", "Succeeded", "Failed", "TimedOut", *_ORDER) if counts[status]
+    )
+    words = {"Failed": "failed", "TimedOut": "timed out"}
+    failed = "".join(f", {counts[bad]} {word}" for bad, word in words.items() if counts[bad] and first != bad)
     return {
         **job_cells(jobs[0]),
         "name": jobs[0]["sweep"],
         "kind": "sweep",
         "status": "Failed" if failed else first,
-        "shown_status": f"{counts[first]}/{len(jobs)} {first.lower()}{failed}",
+        "shown_status": f"{counts[first]}/{len(jobs)} {words.get(first, first.lower())}{failed}",
         "ready": None,
         "restarts": sum(job.get("restarts") or 0 for job in jobs),
         "gpus": _gpus_together(jobs),
+        "time_left": None,
         "url": None,
     }
 

@@ -214,7 +214,7 @@ def test_what_has_ended_is_neither_paused_nor_resumed(ansible: Ansible, api: Api
         recorder.clear()
         result = ansible.job(name="train", namespace=namespace, state=state)
         assert result.jobs["train"]["action"] == "unchanged", result.message
-        assert result.jobs["train"]["status"] == "Failed"
+        assert result.jobs["train"]["status"] == "TimedOut"
         assert "has ended" in result.screen
         assert recorder.writes == []
 

@@ -14,8 +14,8 @@ class PoolHardware:
     """What a pool declares of its hardware, beside its nodes.
 
     ``type_aliases``: further names of GPU types. ``rdma_env``: variables for jobs that use RDMA. ``topology``: levels
-    (rack), the widest first, with the labels of nodes that have them. ``types``: the GPU types of its nodes. With a
-    ``device_class``, devices are claimed. ``sharing``, ``mig``: how nodes are divided. ``new_nodes``: what may come.
+    (rack), the widest first, with their labels of nodes. ``types``: GPU types of its nodes. With a ``device_class``,
+    devices are claimed. ``sharing``, ``mig``: its parts. ``new_nodes``: what may come. ``time_limit``: of trainings.
     """
 
     accelerator: str | None = None
@@ -28,6 +28,7 @@ class PoolHardware:
     rdma_env: Mapping[str, str] = field(default_factory=dict)
     topology: Mapping[str, str] = field(default_factory=dict)
     new_nodes: Mapping[str, str] = field(default_factory=dict)
+    time_limit: Mapping[str, str] = field(default_factory=dict)
     types: frozenset[str] = frozenset()
 
     def type_of(self, wanted: str) -> str:

@@ -129,7 +129,7 @@ def _declaration_problem(pool: str, lines: list[int]) -> str:
 
 HARDWARE = "hardware"
 _TEXTS = ("accelerator", "share_backend", "device_class", "mig", "rdma_resource")
-_MAPS = ("sharing", "type_aliases", "rdma_env", "topology", "new_nodes")
+_MAPS = ("sharing", "type_aliases", "rdma_env", "topology", "new_nodes", "time_limit")
 
 
 def hardware_fields(hardware: PoolHardware) -> dict[str, Any]:
@@ -192,8 +192,5 @@ def _fields_in(text: str) -> dict[str, Any] | None:
 
 
 def _unread_problem(pool: str, what: str) -> str:
-    name = pool_config_map_name(pool)
-    return (
-        f"ConfigMap {name} in namespace {SYSTEM_NAMESPACE}: {what} cannot be read. Declare the pool again with "
-        f"M(gpuctl_pool)."
-    )
+    where = f"ConfigMap {pool_config_map_name(pool)} in namespace {SYSTEM_NAMESPACE}"
+    return f"{where}: {what} cannot be read. Declare the pool again with M(gpuctl_pool)."

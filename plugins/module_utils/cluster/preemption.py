@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from ..kube.resources import Object
 from .nodes import PodUse
-from .status import is_suspended, is_terminating, pods_wanted, status_of
+from .status import ENDED, is_suspended, is_terminating, pods_wanted, status_of
 
 PREEMPTED = "reason=Preempted"
 """The field selector of those events; they are no warnings."""
@@ -23,7 +23,7 @@ _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]{5}"  # apimachinery/pkg/util/rand
 
 def may_be_preempted(workload: Object, pods: Sequence[Object]) -> bool:
     """Whether pods that a workload may have had are missing, being stopped or without a node."""
-    if not workload.get("status") or is_suspended(workload) or status_of(workload) in ("Succeeded", "Failed"):
+    if not workload.get("status") or is_suspended(workload) or status_of(workload) in ENDED:
         return False
     placed = [pod for pod in pods if pod["spec"].get("nodeName") and not is_terminating(pod)]
     return len(placed) < pods_wanted(workload)

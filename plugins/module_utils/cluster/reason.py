@@ -39,7 +39,8 @@ from .start_failure import (
     start_hint,
     volume_hint,
 )
-from .status import failure_of, is_suspended, is_terminating, pods_wanted, status_of
+from .status import TIMED_OUT, failure_of, is_suspended, is_terminating, pods_wanted, status_of
+from .time_limits import limit_text
 
 
 @dataclass(frozen=True)
@@ -239,12 +240,23 @@ def _gave_up(workload: Object, found: _Pods, events: Sequence[Object]) -> Iterat
     message = failure_of(workload)
     if not message:
         return
+    if status_of(workload) == TIMED_OUT:
+        text = f"the training was stopped at its time limit ({limit_text(workload)})"
+        yield PendingReason(text, _AFTER_TIME_LIMIT, final=True)
+        return
     for cause in _present(found.problem(pod, events) for pod in found.finished):
         yield replace(cause, final=True)
     limit = workload["spec"].get("progressDeadlineSeconds")
     in_time = f"for {limit} s no further pod became ready" if limit else "its pods did not become ready in time"
     what = "the training failed" if workload["kind"] == "Job" else in_time
     yield PendingReason(f"{what}: {_first_line(message)}", final=True)
+
+
+# The limit is no part of what a training runs: another one does not make it a changed manifest (digest.py).
+_AFTER_TIME_LIMIT = (
+    "To go on from its last checkpoint, submit it again with O(rerun=on_failure), and with a longer job.time_limit if "
+    "it needs one. The time that its pods waited for nodes counts"
+)
 
 
 def _creation_refusals(workload: Object, found: _Pods, events: Sequence[Object]) -> Iterator[PendingReason]:

@@ -14,14 +14,16 @@ from typing import Any
 from ..kube.errors import as_sentence, cut
 from ..labels import KUEUE_QUEUE, PAUSED_REPLICAS
 
-STUCK = ("Pending", "Partially Running", "Paused", "Failed")  # the statuses that call for a reason
+TIMED_OUT = "TimedOut"
+ENDED = ("Succeeded", "Failed", TIMED_OUT)
+STUCK = ("Pending", "Partially Running", "Paused", "Failed", TIMED_OUT)  # the statuses that call for a reason
 
 # FailureTarget (since 1.31) is set while the last pods still terminate, Failed once they have.
 _FAILED = frozenset({"Failed", "FailureTarget"})
 
 
 def status_of(workload: Mapping[str, Any]) -> str:
-    """``Pending``, ``Running``, ``Partially Running``, ``Paused``, ``Succeeded`` or ``Failed``.
+    """``Pending``, ``Running``, ``Partially Running``, ``Paused``, ``Succeeded``, ``Failed`` or ``TimedOut``.
 
     A Job that waits in a queue of Kueue is suspended as well, but pending, unless a pause was asked for.
     """
@@ -199,7 +201,8 @@ def _job_status(job: Mapping[str, Any]) -> str:
     if "Complete" in true or (completions and status.get("succeeded", 0) >= completions):
         return "Succeeded"
     if true & _FAILED:
-        return "Failed"
+        late = (one["type"] in _FAILED and one.get("reason") == "DeadlineExceeded" for one in status["conditions"])
+        return TIMED_OUT if any(late) else "Failed"  # JobReasonDeadlineExceeded (batch/v1)
     # The spec, as the condition Suspended follows only when the controller has seen it.
     if job["spec"].get("suspend"):
         return "Paused"

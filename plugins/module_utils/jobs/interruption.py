@@ -11,7 +11,7 @@ from typing import Any
 from ..cluster.pod_status import start_of
 from ..cluster.read_jobs import read_pods
 from ..cluster.related import own_pods
-from ..cluster.status import pods_ready, status_of
+from ..cluster.status import ENDED, pods_ready, status_of
 from ..engine.plan import WORKLOAD_KINDS, Plan
 from ..kube.client import Client
 from ..kube.errors import if_allowed
@@ -76,7 +76,7 @@ def _recreated(plan: Plan) -> dict[str, Any] | None:
     if not plan.steps or not plan.steps[0].replaces:
         return None
     live = plan.steps[0].live
-    ended = live["kind"] not in WORKLOAD_KINDS or status_of(live) in ("Succeeded", "Failed")
+    ended = live["kind"] not in WORKLOAD_KINDS or status_of(live) in ENDED
     return None if ended else live
 
 

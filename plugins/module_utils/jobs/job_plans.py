@@ -40,6 +40,7 @@ from ..namespaces import allowed_namespaces
 from ..task import Task
 from .job_policies import level_problems, policy_blockers
 from .job_queues import missing_queues
+from .kept_time_limits import keep_time_limit, stopped_at_once
 from .objects.former_versions import later_defaults
 from .objects.pod_levels import RESTRICTED
 from .priority_classes import priority_class_problems, read_priority_classes
@@ -108,7 +109,7 @@ def _plan_present(
     for job_id, templates in read_claim_templates(client, starting).items():
         live[job_id] += templates
     classes = read_priority_classes(client)
-    ownership = Ownership(task)
+    ownership, now = Ownership(task), datetime.now(timezone.utc)
     plans: list[Plan] = []
     blockers: list[tuple[Plan, str]] = []
     for job, plan in zip(jobs, _plans_by_level(task, jobs, live, ledger), strict=True):
@@ -123,6 +124,8 @@ def _plan_present(
                 f"entry for it. {FIELD_MANAGER} did not write that entry: {writer}. Nothing else shows that the "
                 f"training ever ran. To run it, use O(rerun=always), or delete the entry."
             )
+        if text := stopped_at_once(plan, now):
+            blockers.append((plan, f"{job.place('job.time_limit')}: {text}"))
         if any(step.action is not Action.UNCHANGED for step in plan.steps):
             blockers += _of_another_owner(plan, live[job.id], ownership)
             plan = ownership.signed(plan)
@@ -157,7 +160,7 @@ def _plan_present(
 
 def _as_recorded(form: tuple[dict[str, Any], ...], live: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     """The objects of a job with what only earlier runs have recorded on them."""
-    objects = keep_submitter(form, live)
+    objects = keep_time_limit(keep_submitter(form, live), live)
     if not any(SOURCE in (obj["metadata"].get("annotations") or {}) for obj in live):
         return objects
     from .job_sources import keep_sources

@@ -24,7 +24,7 @@ from ..accelerators.catalog import whole_devices
 from ..cluster.nodes import devices_of
 from ..cluster.read_jobs import claim_templates_of
 from ..cluster.related import is_unfinished
-from ..cluster.status import is_admitted_by_kueue, is_held, is_paused, is_terminating, kept_replicas, status_of
+from ..cluster.status import ENDED, is_admitted_by_kueue, is_held, is_paused, is_terminating, kept_replicas, status_of
 from ..engine.fields import applied_by
 from ..engine.paths import ABSENT, Change, value_at
 from ..engine.plan import Action, Plan, Step
@@ -68,7 +68,7 @@ class LiveJob:
 
     @property
     def has_ended(self) -> bool:
-        return status_of(self.workload) in ("Succeeded", "Failed")
+        return status_of(self.workload) in ENDED
 
     @property
     def is_inactive_in_kueue(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from ..given_times import seconds_of
 from ..labels import RESERVED_POOLS
 from . import rules
 from ._pydantic import Field, model_validator
@@ -66,6 +67,24 @@ class Sharing(Block):
     def _one_way(self) -> Sharing:
         if (self.time_slicing is None) == (self.mps is None):
             raise rules.section_error("needs either time_slicing or mps", "Add one of them")
+        return self
+
+
+class TimeLimits(Block):
+    """How long the trainings of a pool may run."""
+
+    default: rules.TimeLimit | None = Field(
+        default=None,
+        description="Time limit of trainings whose manifest has none. By default, max.",
+        examples=["12h"],
+    )
+    max: rules.TimeLimit | None = Field(default=None, description="The longest time limit.", examples=["3d"])
+
+    @model_validator(mode="after")
+    def _default_within_max(self) -> TimeLimits:
+        if self.default and self.max and (seconds_of(self.default) or 0) > (seconds_of(self.max) or 0):
+            problem = f"default is longer than max: {self.default} > {self.max}"
+            raise rules.section_error(problem, "Use at most max", "default")
         return self
 
 
@@ -146,6 +165,11 @@ class Pool(VersionedManifest):
         default=None,
         description="Nodes that a cluster autoscaler or Karpenter adds while pods wait for them. By default, none.",
         examples=[{"max": 8, "gpu": 8, "gpu-type": "A100-80G"}],
+    )
+    time_limit: TimeLimits | None = Field(
+        default=None,
+        description="How long trainings may run. By default, without a limit.",
+        examples=[{"default": "12h", "max": "3d"}],
     )
     topology: dict[rules.DnsLabel, rules.LabelKey] = Field(
         default_factory=dict,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Optional
 
 from .. import quantity
+from ..given_times import seconds_of
 from ..labels import DNS_LABEL, LABEL_LENGTH, LABEL_VALUE, RESERVED_NAMESPACES, SYSTEM_NAMESPACE, owner_of_reserved
 from ._pydantic import PydanticCustomError, core_schema
 from .host_paths import normal_path
@@ -502,7 +503,20 @@ SharedBy = Annotated[int, integer_rule(2, 4, highest=48)]
 StartupTimeout = Annotated[int, integer_rule(1, 1800, highest=_LONGEST_STARTUP)]
 Port = Annotated[int, integer_rule(1, 8000, highest=65535)]
 _DURATION_WORDS = "a number of minutes, hours or days"
-IdleTime = Annotated[str, text_rule(r"[1-9][0-9]{0,4}[mhd]", 6, "duration", _DURATION_WORDS, "8h")]
+_DURATION = text_rule(r"[1-9][0-9]{0,4}[mhd]", 6, "duration", _DURATION_WORDS, "8h")
+IdleTime = Annotated[str, _DURATION]
+
+
+def _check_time_limit(value: str) -> str:
+    _DURATION.check(value)
+    if not SHORTEST_TIME_LIMIT <= (seconds_of(value) or 0) <= _LONGEST_TIME_LIMIT:
+        raise value_error("time limit out of range", "Use 15m to 366d")
+    return value
+
+
+# Five minutes of the shortest one are for a last checkpoint.
+SHORTEST_TIME_LIMIT, _LONGEST_TIME_LIMIT = 15 * 60, 366 * 86_400
+TimeLimit = Annotated[str, replace(_DURATION, example="12h", check=_check_time_limit)]
 _RATIO_KEYWORDS = {"pattern": _RATIO, "exclusiveMinimum": 0, "maximum": 1}
 Ratio = Annotated[str, Rule("ratio", "a number above 0, and 1 at most", "0.05", _RATIO_KEYWORDS, _check_ratio)]
 UserId = Annotated[int, integer_rule(0, 1000)]

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..cluster.pool_declarations import PoolQueue
-from ..declared_source import require_usable
 from ..jobs.priority_classes import provide_priority_classes
 from ..namespaces import allowed_namespaces
 from ..queues.provide_queues import QueueChanges, provide_queues, queued_pools
@@ -27,7 +26,10 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
     Returns ``changed``, ``results``, ``diff`` and ``msg``. Raises TaskFailed with a message that says that nothing was
     changed, or what could not be rolled back.
     """
-    require_usable(task.options)
+    if task.options.source or task.options.adopt:
+        from ..declared_source import require_usable  # Here: few tasks have a source.
+
+        require_usable(task.options)
     requests = select_pools(task.options)
     if not requests:
         return {"changed": False, "results": [], "diff": [], "msg": "0 pools: nothing to do"}
@@ -70,6 +72,7 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
             busy = jobs_on_divided_nodes(task, plans)
         if task.check_mode:
             validate_pools(client, plans, task.warn)
+    client.remembered.clear()  # What later tasks of the play know is what is declared now.
     for warning in plans.warnings:
         task.warn(warning)
     for pool, jobs in busy.items() if not task.options.drain else ():
@@ -140,7 +143,7 @@ def select_pools(options: PoolOptions) -> list[PoolRequest]:
 
 def _plain(name: str, value: Any) -> Any:
     """A field of PoolHardware: a block of a manifest as a map of what it sets."""
-    if name not in ("sharing", "new_nodes"):
+    if name not in ("sharing", "new_nodes", "time_limit"):
         return value
     found = value.model_dump(exclude_none=True) if value else {}
     return found if name == "sharing" else {key: str(each) for key, each in found.items()}

@@ -33,6 +33,7 @@ class PoolOptions(ConcurrencyOptions, NamespaceOptions, DeclaringOptions):
     rdma_env: dict[str, Any] | None = option("dict")
     topology: dict[str, Any] | None = option("dict")
     new_nodes: dict[str, Any] | None = option("dict")
+    time_limit: dict[str, Any] | None = option("dict")
     queue: Any = option("raw")
     remove_nodes: list[str] | None = option("list", elements="str")
     purge: bool = option("bool", default=True)

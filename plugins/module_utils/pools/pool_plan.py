@@ -11,8 +11,7 @@ from ..accelerators.hardware import DEFAULT_ACCELERATOR, PoolHardware, UnfitHard
 from ..cluster.declared import declared_in
 from ..cluster.pool_declarations import Declaration
 from ..cluster.read_jobs import WORKLOADS
-from ..cluster.status import status_of
-from ..declared_source import once_each
+from ..cluster.status import ENDED, status_of
 from ..engine.node_writer import LabelChange, node_label_values, read_node_metadata
 from ..engine.plan import Plan
 from ..kube.client import Client
@@ -92,6 +91,8 @@ def plan_pools(
         others += changed_for_others(membership, declarations, options, limited=limited)
     blockers = [*others, *membership.blockers, *unfit, *_unfit_queues(client, membership), *(() if force else in_use)]
     if blockers and not keep_going:
+        from ..declared_source import once_each  # Here: most declarations are fine.
+
         raise TaskFailed.before_any_write(once_each(blockers))
     keys = (POOL, GPU_TYPE, GPU_TYPE_INTERNAL, DIVISION)
     return PoolPlans(
@@ -208,6 +209,6 @@ def _jobs_by_pool(client: Client, pools: Collection[str], ignored: Collection[st
             metadata = obj["metadata"]
             job = f"{metadata['namespace']}/{metadata['name']}"
             # Only trainings finish. A paused service needs its pool when it is resumed.
-            if job not in ignored and status_of(obj) not in ("Succeeded", "Failed"):
+            if job not in ignored and status_of(obj) not in ENDED:
                 found.setdefault(metadata["labels"][POOL], []).append(job)
     return found

@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 from ..cluster.read_jobs import JobId
 from ..cluster.related import is_unfinished, own_pods
-from ..cluster.status import is_complete, is_ready, is_rolled_out, is_terminating, pods_wanted, status_of
+from ..cluster.status import ENDED, is_complete, is_ready, is_rolled_out, is_terminating, pods_wanted, status_of
 from ..kube.resources import Object
 
 Reached = Callable[[Optional[Object], Sequence[Object]], bool]
@@ -36,7 +36,7 @@ def _is_scheduled(workload: Object | None, pods: Sequence[Object]) -> bool:
 
 def _is_paused(workload: Object | None, pods: Sequence[Object]) -> bool:
     """No pod holds resources any more: all have ended or are deleted. A job that has ended counts too."""
-    paused = workload is not None and status_of(workload) in ("Paused", "Succeeded", "Failed")
+    paused = workload is not None and status_of(workload) in ("Paused", *ENDED)
     return paused and not unfinished_pods(pods)
 
 

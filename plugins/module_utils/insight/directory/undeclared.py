@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...cluster.pool_declarations import declarations_in
 from ...cluster.read_jobs import OWNED, WORKLOADS, JobId
-from ...cluster.status import is_terminating, status_of
+from ...cluster.status import ENDED, is_terminating, status_of
 from ...declared_source import of_source
 from ...engine.plan import WORKLOAD_KINDS
 from ...kube.client import Client
@@ -129,9 +129,7 @@ def undeclared_jobs(objects: Iterable[Object], declared: Collection[JobId], sour
     left = {}
     for job, own in found.items():
         workloads = [obj for obj in own if obj["kind"] in WORKLOAD_KINDS and obj["metadata"]["name"] == job[1]]
-        running = [
-            obj for obj in workloads if not is_terminating(obj) and status_of(obj) not in ("Succeeded", "Failed")
-        ]
+        running = [obj for obj in workloads if not is_terminating(obj) and status_of(obj) not in ENDED]
         if workloads:
             shown = running if len(of_source(running, source)) == len(running) else []
         else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from ...cluster.status import failure_of, is_admitted_by_kueue, is_terminating, status_of
+from ...cluster.status import ENDED, TIMED_OUT, failure_of, is_admitted_by_kueue, is_terminating, status_of
 from ...kube.resources import Object
 from ...kube.times import read_time, time_as_text
 from ...labels import job_name_of
@@ -159,6 +159,7 @@ def recorded_end(known: Known, result: str, finished_at: str | None) -> Iterator
         after = known._replace(started=True, status=RUNNING)
         yield Transition("job.started", _keyed("started", known.run), None, known.status, RUNNING, after)
         known = after
+    result = FAILED if result == TIMED_OUT else result
     after = known._replace(status=result)
     yield Transition(f"job.{result.lower()}", result.lower(), finished_at, known.status, result, after)
 
@@ -168,13 +169,13 @@ def _job_phase(workload: Object) -> str | None:
     status = status_of(workload)
     if workload["kind"] == "Job":
         suspended = bool(workload["spec"].get("suspend"))
-        if status not in (SUCCEEDED, FAILED) and suspended != _suspension(workload)[0]:
+        if status not in ENDED and suspended != _suspension(workload)[0]:
             return None
         if status == PAUSED and is_admitted_by_kueue(workload):
             return PENDING
     elif status not in (PAUSED, RUNNING) and failure_of(workload):
         return FAILED
-    return PENDING if status == "Partially Running" else status
+    return {"Partially Running": PENDING, TIMED_OUT: FAILED}.get(status, status)
 
 
 def _suspension(workload: Object) -> tuple[bool, str]:

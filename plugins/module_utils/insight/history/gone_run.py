@@ -11,7 +11,13 @@ from ...kube.client import Client
 from ...kube.errors import if_allowed
 
 _SHOWN_LINES = 10
-_ENDS = {"Succeeded": "succeeded", "Failed": "failed", "Deleted": "was deleted", "Replaced": "was replaced"}
+_ENDS = {
+    "Succeeded": "succeeded",
+    "Failed": "failed",
+    "TimedOut": "reached its time limit",
+    "Deleted": "was deleted",
+    "Replaced": "was replaced",
+}
 
 
 def gone_run_message(client: Client, name: str, namespaces: Sequence[str] | None) -> str | None:

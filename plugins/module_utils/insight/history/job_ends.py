@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from ...cluster.read_jobs import JobId
+from ...cluster.time_limits import end_after, limit_seconds
 from ...jobs.runs.ledger import read_entries
 from ...jobs.runs.run_history import read_history
 from ...kube.times import read_time
@@ -30,13 +31,13 @@ class JobEnd(NamedTuple):
 
 def slim_job(job: Object) -> Object:
     """What of a Job tells when it ends."""
-    metadata, spec, status = job["metadata"], job["spec"], job.get("status") or {}
+    metadata, status = job["metadata"], job.get("status") or {}
     return {
         "namespace": metadata["namespace"],
         "name": metadata["name"],
         "uid": metadata["uid"],
         "sweep": (metadata.get("labels") or {}).get(SWEEP),
-        "deadline": spec.get("activeDeadlineSeconds"),
+        "deadline": limit_seconds(job),
         "started": status.get("startTime"),
         "completed": status.get("completionTime"),
     }
@@ -75,8 +76,8 @@ def expected_ends(
             continue
         name, started = (job["namespace"], job["name"]), read_time(job["started"])
         candidates = [found[name]] if name in found else []
-        if job["deadline"] is not None:
-            candidates.append(JobEnd(started + timedelta(seconds=job["deadline"]), DEADLINE))
+        if job["deadline"] is not None and (end := end_after(job["started"], job["deadline"])):
+            candidates.append(JobEnd(end, DEADLINE))
         if durations := sweeps.get((job["namespace"], job["sweep"] or "")):
             candidates.append(JobEnd(started + timedelta(seconds=median(durations)), SWEEP_RUNS))
         entry = entries.get(job["namespace"], {}).get(job["name"])

@@ -14,7 +14,7 @@ from ...cluster.pod_times import Hold, hold_of
 from ...cluster.status import status_of
 from ...given_times import InvalidTime
 from ...jobs.job_options import JOB_KINDS
-from ...jobs.runs.run_history import ENDED, PastRun, end_of, exit_code_of, live_keys, read_history, run_of_entry
+from ...jobs.runs.run_history import RESULTS, PastRun, end_of, exit_code_of, live_keys, read_history, run_of_entry
 from ...kube.times import read_time, time_as_text
 from ...namespaces import listed_namespaces
 from ...options import option
@@ -33,7 +33,7 @@ class JobHistoryInfoOptions(ListedNamespacesOptions):
     user: str | None = option("str")
     pool: str | None = option("str")
     sweep: str | None = option("str")
-    result: list[str] | None = option("list", elements="str", choices=[UNFINISHED_RUN, *ENDED])
+    result: list[str] | None = option("list", elements="str", choices=[UNFINISHED_RUN, *RESULTS])
     since: str | None = option("str")
     limit: int = option("int", default=100)
     manifests: bool = option("bool", default=False)

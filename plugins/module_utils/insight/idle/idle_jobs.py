@@ -16,7 +16,7 @@ from ...accelerators.catalog import catalog
 from ...cluster.declared import know_accelerators, read_declared
 from ...cluster.read_jobs import WORKLOADS, JobId, without_managed_fields
 from ...cluster.related import own_pods
-from ...cluster.status import is_terminating, status_of
+from ...cluster.status import ENDED, is_terminating, status_of
 from ...given_times import InvalidTime, duration
 from ...jobs.job import STATES, Planner, State
 from ...jobs.job import run as run_jobs
@@ -219,7 +219,7 @@ def _read_held_jobs(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) 
     workloads = [obj for obj in objects if obj["kind"] != POD.kind and not is_terminating(obj)]
     know_accelerators(client, task.warn, (obj["spec"]["template"]["spec"] for obj in workloads))
     jobs = []
-    running = [obj for obj in workloads if status_of(obj) not in ("Paused", "Succeeded", "Failed")]
+    running = [obj for obj in workloads if status_of(obj) not in ("Paused", *ENDED)]
     limits = _limits_of_notebooks(task, running)
     for workload in running:
         job = HeldJob(workload, policy)

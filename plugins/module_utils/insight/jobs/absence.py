@@ -9,7 +9,7 @@ from typing import Any
 from ...cluster.lookup import job_hint, jobs_of_sweep, namespaces_with_job, sweep_text
 from ...cluster.read_jobs import WORKLOADS, JobId, read_jobs
 from ...cluster.read_reasons import read_events, read_reasons, reasons_of
-from ...cluster.status import status_of
+from ...cluster.status import ENDED, status_of
 from ...kube.client import Client
 from ...kube.errors import if_allowed
 from ...labels import MANAGED_BY
@@ -42,7 +42,7 @@ def named_sweep(client: Client, job: JobId, allowed: Collection[str] | None = No
     reason = read_reasons(client, {job: workloads[0]}).get(job)
     if status == "Paused":
         text = "is paused, and its pods are deleted with their logs and files"
-    elif status in ("Succeeded", "Failed"):
+    elif status in ENDED:
         text = f"has ended ({status}), and its pods are deleted with their logs and files"
     else:
         text = "has no pods yet"

@@ -17,7 +17,7 @@ from ...cluster.lookup import job_names, job_of_pod, jobs_of_sweep, namespaces_n
 from ...cluster.read_jobs import WORKLOADS, without_managed_fields
 from ...cluster.read_nodes import node_address
 from ...cluster.read_reasons import by_time, reasons_of
-from ...cluster.status import needs_reason, status_of
+from ...cluster.status import ENDED, needs_reason, status_of
 from ...jobs.job_options import JOB_KINDS
 from ...kube.errors import ApiError, KubeError, if_allowed
 from ...kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
@@ -36,7 +36,7 @@ from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settin
 from ..read_secret import secret_value
 from .job_rows import UNKNOWN, event_rows, job_row, malformed_job_row, malformed_pod_row, pod_row
 
-STATUS_WORDS = ("Pending", "Running", "Partially Running", "Paused", "Succeeded", "Failed", UNKNOWN)
+STATUS_WORDS = ("Pending", "Running", "Partially Running", "Paused", *ENDED, UNKNOWN)
 
 Object = dict[str, Any]
 Objects = list[Object]

@@ -11,10 +11,11 @@ from ...accelerators.catalog import catalog
 from ...cluster.pod_status import pod_status
 from ...cluster.related import is_about_pod, is_about_workload, main_container
 from ...cluster.status import pods_ready, pods_wanted, status_of
+from ...cluster.time_limits import ends_at
 from ...jobs.job_size import size_row
 from ...jobs.submitter import submitter_title
 from ...kube.shapes import MalformedObject
-from ...kube.times import read_time
+from ...kube.times import read_time, time_as_text
 from ...labels import (
     DEFAULT_POOL,
     DESCRIPTION,
@@ -38,7 +39,7 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     labels = metadata.get("labels") or {}
     template = workload["spec"]["template"]
     spec = template["spec"]
-    container = main_container(spec["containers"])
+    container, end = main_container(spec["containers"]), ends_at(workload)
     requests = (container.get("resources") or {}).get("requests") or {}
     return {
         **size_row(workload),
@@ -60,6 +61,8 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "created_at": metadata["creationTimestamp"],
         "started_at": status.get("startTime"),
         "finished_at": finished_at(status),
+        "ends_at": end and time_as_text(end),
+        "time_left": end and short_span(max(0, int((end - now).total_seconds()))),
         "age": age(metadata["creationTimestamp"], now),
     }
 
@@ -145,8 +148,12 @@ def event_rows(
 
 
 def age(since: str, now: datetime) -> str:
-    """Time since then, in the largest unit that gives at least 2: ``45s``, ``100s``, ``12m``, ``5h``, ``3d``."""
-    seconds = max(0, int((now - read_time(since)).total_seconds()))
+    """Time since then: ``45s``, ``100s``, ``12m``, ``5h``, ``3d``."""
+    return short_span(max(0, int((now - read_time(since)).total_seconds())))
+
+
+def short_span(seconds: int) -> str:
+    """Seconds in the largest unit that gives at least 2."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"

@@ -12,7 +12,7 @@ from ...cluster.nodes import devices_of
 from ...cluster.pod_times import Hold, hold_of
 from ...cluster.read_jobs import JobId
 from ...cluster.related import is_unfinished, own_pods
-from ...cluster.status import is_paused, pods_wanted, status_of
+from ...cluster.status import ENDED, is_paused, pods_wanted, status_of
 from ...engine.changes import resource_result
 from ...engine.plan import WORKLOAD_KINDS, Action, Plan, Step
 from ...kube.resources import Object
@@ -22,7 +22,6 @@ from ..fit.fit import AFTER_PREEMPTION, AFTER_QUOTA, NOW, UNKNOWN
 
 # What these have in memory is gone with their pods. A service has none, and its pods are replaced one after the other.
 _LOSE_WORK = ("training", "notebook")
-_ENDED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ def _wanted(plan: Plan, step: Step, present: int) -> int:
     if step.action is Action.DELETE:
         return 0
     workload = step.desired or step.live
-    if step.action is Action.UNCHANGED or (step.live and status_of(step.live) in _ENDED and not step.replaces):
+    if step.action is Action.UNCHANGED or (step.live and status_of(step.live) in ENDED and not step.replaces):
         return present
     if is_paused({"status": {}, **workload}):
         return 0

@@ -26,8 +26,11 @@ def object_labels(manifest: JobManifest, namespace: str) -> dict[str, str]:
     )
 
 
-def workload_metadata(manifest: JobManifest, namespace: str, pods_together: int) -> Object:
-    """``metadata`` of the workload. ``pods_together`` is the number of pods that only work together.
+def workload_metadata(
+    manifest: JobManifest, namespace: str, pods_together: int, noted: Mapping[str, str] | None = None
+) -> Object:
+    """``metadata`` of the workload. ``pods_together`` is the number of pods that only work together, ``noted`` are
+    further annotations.
 
     Description and marks are not in the pod template: changing them must not restart pods, and a Job would not accept
     it.
@@ -42,7 +45,7 @@ def workload_metadata(manifest: JobManifest, namespace: str, pods_together: int)
             "name": manifest.job.name,
             "namespace": namespace,
             "labels": {**object_labels(manifest, namespace), **swept, **queued.labels},
-            "annotations": {**annotated, **queued.annotations},
+            "annotations": {**annotated, **(noted or {}), **queued.annotations},
         }
     )
 

@@ -14,6 +14,7 @@ from .built import Built
 from .launchers import launch
 from .pod import Additions, Provided, pod_template
 from .priority import priority_class
+from .time_limit import TimeLimit, time_limit_of
 
 _RETRIES_PER_NODE = 3  # backoffLimit counts the pods of all indexes, and a crash of one rank fails them all.
 _KEEP_FINISHED_SECONDS = 86_400
@@ -55,6 +56,7 @@ def build_training(manifest: Training, namespace: str, equipment: Equipment) -> 
             args=config.words[len(command) :],
         ),
     )
+    limit = time_limit_of(manifest, equipment.pool)
     dependents = []
     if several:
         hosts = distributed.hostfile(manifest, namespace, equipment)
@@ -65,11 +67,14 @@ def build_training(manifest: Training, namespace: str, equipment: Equipment) -> 
         workload={
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": metadata.workload_metadata(manifest, namespace, pods_together=nodes),
+            "metadata": metadata.workload_metadata(
+                manifest, namespace, pods_together=nodes, noted=limit.annotations if limit else {}
+            ),
             "spec": {
                 **_indexed(nodes),
                 **(_SUCCESS_OF_THE_FIRST if several and started.is_by_first_node else {}),
                 **_failure_handling(nodes),
+                **_deadline(limit),
                 "template": template,
             },
         },
@@ -113,6 +118,15 @@ def _failure_handling(nodes: int) -> Object:
             ]
         },
     }
+
+
+def _deadline(limit: TimeLimit | None) -> Object:
+    """The controller then deletes the pods, which have their grace period for a last checkpoint: it ends at the limit.
+
+    The time counts from ``startTime``, so also while pods wait for nodes, but not while the Job is suspended, by a
+    pause or by Kueue: it starts again (job_controller.go, pastActiveDeadline and JobResumed).
+    """
+    return {"activeDeadlineSeconds": limit.seconds - _CHECKPOINT_SECONDS} if limit else {}
 
 
 def _pod_fields(manifest: Training, several: bool) -> Object:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from ...cluster.status import is_terminating
+from ...cluster.status import ENDED, TIMED_OUT, is_terminating, status_of
 from ...kube.times import read_time
 from ...labels import FIELD_MANAGER
 from .config_maps import read_object
@@ -26,7 +26,8 @@ MAX_ENTRIES = 2000
 
 _LONGEST = 4096  # characters of an entry that may be one of ours
 
-_RESULTS = {"Complete": "Succeeded", "Failed": "Failed"}  # by the condition of the Job
+_FAILURES = ("Failed", TIMED_OUT)
+_WORDS = {"Succeeded": "succeeded", "Failed": "failed", TIMED_OUT: "reached its time limit"}
 
 
 class Writer(NamedTuple):
@@ -47,7 +48,7 @@ class Writer(NamedTuple):
 
 
 class RunResult(NamedTuple):
-    """How a run ended: ``Succeeded`` or ``Failed``, and when (RFC 3339). None if the end was not seen."""
+    """How a run ended: ``Succeeded``, ``Failed`` or ``TimedOut``, and when (RFC 3339). None if the end was not seen."""
 
     result: str | None = None
     finished_at: str | None = None
@@ -110,7 +111,7 @@ def _read_entry(text: str) -> Entry | None:
     seconds = entry.ttl_seconds is None or (
         isinstance(entry.ttl_seconds, int) and not isinstance(entry.ttl_seconds, bool)
     )
-    return entry if texts and seconds and entry.result in (None, *_RESULTS.values()) else None
+    return entry if texts and seconds and entry.result in (None, *ENDED) else None
 
 
 def writer_of(ledger: Mapping[str, Any], name: str) -> Writer:
@@ -155,7 +156,7 @@ def should_run_again(rerun: str, last_run: RunResult, *, changed: bool) -> bool:
     """
     if rerun in ("never", "always"):
         return rerun == "always"
-    return changed or (rerun == "on_failure" and last_run.result == "Failed")
+    return changed or (rerun == "on_failure" and last_run.result in _FAILURES)
 
 
 def not_rerun_reason(rerun: str, last_run: RunResult, *, changed: bool, recorded_by: Writer | None = None) -> str:
@@ -163,18 +164,15 @@ def not_rerun_reason(rerun: str, last_run: RunResult, *, changed: bool, recorded
 
     ``recorded_by``: its Job is gone, and only the ledger says so.
     """
-    ended = (
-        f"It {last_run.result.lower()} at {last_run.finished_at}"
-        if last_run.result
-        else "It has ended with an unknown result"
-    )
+    how = _WORDS.get(last_run.result or "")
+    ended = f"It {how} at {last_run.finished_at}" if last_run.result else "It has ended with an unknown result"
     if recorded_by is not None:
         ended = f"{ended} according to the ledger ({recorded_by}), which nothing proves once the Job is gone,"
     manifest = "its manifest has changed since" if changed else "its manifest is the same"
     suggestion = "always"
     if changed:
         suggestion = "on_change"
-    elif last_run.result == "Failed" and rerun == "on_change":
+    elif last_run.result in _FAILURES and rerun == "on_change":
         suggestion = "on_failure"
     return f"{ended} and is not run again: {manifest}, and O(rerun) is {rerun}. O(rerun={suggestion}) runs it again."
 
@@ -195,8 +193,8 @@ def ledger_changes(entries: Mapping[str, Entry], seen: Mapping[str, Entry]) -> d
 def run_result(job: Mapping[str, Any]) -> RunResult | None:
     """How the run of a live Job ended; None while it runs."""
     for condition in job.get("status", {}).get("conditions") or ():
-        if condition["type"] in _RESULTS and condition["status"] == "True":
-            return RunResult(_RESULTS[condition["type"]], condition.get("lastTransitionTime"))
+        if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
+            return RunResult(status_of(job), condition.get("lastTransitionTime"))
     return None
 
 

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ...cluster.pod_times import Hold
-from ...cluster.status import status_of
+from ...cluster.status import ENDED, status_of
 from ...kube.times import read_time, time_as_text
 from ...labels import (
     DEFAULT_POOL,
@@ -41,7 +41,7 @@ KeyChanges = dict[str, "str | None"]
 """None removes a key."""
 
 DELETED, REPLACED = "Deleted", "Replaced"
-ENDED = ("Succeeded", "Failed", DELETED, REPLACED, "Unknown")
+RESULTS = (*ENDED, DELETED, REPLACED, "Unknown")
 """How runs end. Replaced: by a new run of the same job. Unknown: its end was not observed.
 
 Deleted and Replaced are written before a task deletes the workload, so they count once that is gone.
@@ -228,7 +228,7 @@ def end_of(workload: Object) -> RunResult | None:
     if workload["kind"] != "Job":
         return None
     found = run_result(workload)
-    if found is None and status_of(workload) in ("Succeeded", "Failed"):  # Its condition follows.
+    if found is None and status_of(workload) in ENDED:  # Its condition follows.
         return None
     return found
 
@@ -396,7 +396,7 @@ def _fill_run(run: PastRun, data: Mapping[str, Any], *, only_missing: bool) -> N
             setattr(run, name, value)
     if "seen" in data:
         run.seen = max(run.seen, float(data["seen"]))
-    if run.result not in (None, *ENDED):
+    if run.result not in (None, *RESULTS):
         run.result = "Unknown"
     if data.get("exit_code") is not None:
         run.exit_code = data["exit_code"]

@@ -62,6 +62,14 @@ def being_deleted(obj: dict[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": {**obj["metadata"], "deletionTimestamp": "2026-01-01T00:00:01Z"}}
 
 
+def late_training() -> dict[str, Any]:
+    """Of a pool that gives it 12 hours, the grace period of its pods (30 s by default) among them."""
+    condition = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "message": "Job was active longer"}
+    found = workload(status={"conditions": [condition]}, activeDeadlineSeconds=12 * 3600 - 30)
+    found["metadata"]["annotations"] = {"runwhere.ai/time-limit-of": "a"}
+    return found
+
+
 # the workload, its pods, events, the sentence
 CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]], str | None]] = {
     "nothing is known yet": (workload(), [], [], None),
@@ -338,6 +346,14 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         "pod x-new cannot be scheduled: it needs 16 GPUs on one node, but the largest node of pool a has 8 GPUs. "
         "Lower resources.gpu, or spread the training with resources.node_count. The scheduler says: 2 Insufficient x.",
+    ),
+    "a training that reached its time limit": (
+        late_training(),
+        [FAILED_POD],
+        [],
+        "the training was stopped at its time limit (12h, the default of pool a). To go on from its last checkpoint, "
+        "submit it again with O(rerun=on_failure), and with a longer job.time_limit if it needs one. The time that its "
+        "pods waited for nodes counts.",
     ),
     "a pod whose end a training waits for": (
         workload(),

@@ -294,10 +294,11 @@ class TestEnds:
         if end:
             status["completionTime"] = f"2026-03-01T{end}:00Z"
         metadata = {"namespace": "t", "name": name, "uid": name, "labels": sweep}
-        return {"metadata": metadata, "spec": spec, "status": status}
+        template = {"spec": {"terminationGracePeriodSeconds": 300}}
+        return {"metadata": metadata, "spec": {"template": template, **spec}, "status": status}
 
-    def test_by_its_deadline(self) -> None:
-        found = self.ends(self.job("a", activeDeadlineSeconds=3600))
+    def test_by_its_deadline_and_the_grace_period_of_its_pods(self) -> None:
+        found = self.ends(self.job("a", activeDeadlineSeconds=3300))
         assert found == {("t", "a"): JobEnd(NOW + timedelta(hours=1), "deadline")}
 
     def test_by_its_sweep(self) -> None:

@@ -74,8 +74,16 @@ def test_a_job() -> None:
         "created_at": "2026-01-01T00:00:00Z",
         "started_at": "2026-01-01T00:01:00Z",
         "finished_at": None,
+        "ends_at": None,
+        "time_left": None,
         "age": "5m",
     }
+
+
+def test_the_end_of_a_training_with_a_time_limit() -> None:
+    limited = workload("Job", status={"startTime": "2026-01-01T00:01:00Z"}, activeDeadlineSeconds=2 * 3600 - 30)
+    row = job_row(limited, NOW)
+    assert (row["ends_at"], row["time_left"]) == ("2026-01-01T02:01:00Z", "116m")
 
 
 def test_a_job_of_the_former_command_line() -> None:
