@@ -316,8 +316,8 @@ def _has_option(command: list[str], option: str) -> bool:
 # -- launchers that run on the first node ------------------------------------------------------------------------------
 
 # As the first process of a container, a shell ignores SIGTERM unless it traps it (pid_namespaces(7)). The trap is set
-# before the command runs, so that no signal is lost between the two. A trapped signal ends `wait`, but not the child: it is
-# awaited again until it is gone.
+# before the command runs, so that no signal is lost between the two. A trapped signal ends `wait`, but not the child:
+# it is awaited again until it is gone.
 RAY_FIRST_NODE = """\
 trap 'if [ "$!" ]; then kill -TERM "$!"; else exit 143; fi' TERM
 ray start --head --port="$MASTER_PORT" --disable-usage-stats || exit
