@@ -406,7 +406,8 @@ gpuctl() {
   elif _gpuctl_command "$1"; then
     shift
   else
-    _gpuctl_error "unknown command: $1${2:+ $2}. To list the commands, type gpuctl help."
+    value=$(_gpuctl_second "$1")
+    _gpuctl_error "unknown command: $1${value:+ ${2-}. After $1 comes one of: $value}. To list the commands, type gpuctl help."
     return
   fi
 
@@ -489,6 +490,7 @@ gpuctl() {
 _gpuctl_words() {
   case "$takes" in
     one)
+      case "${1-} $#" in 'job '[2-9]) _gpuctl_error "one name only: $1 $2. Leave out the word job." || return ;; esac
       [ $# -lt 2 ] || { _gpuctl_error "one name only: $1 $2" || return; }
       [ $# = 0 ] || _gpuctl_set "$into" "$1"
       ;;

@@ -147,7 +147,8 @@ def _known(job: Row) -> Iterator[tuple[str, str, Any]]:
     for key, title in _FACTS:
         value = job.get(key)
         if value not in (None, "", []):
-            yield key, title, autoscaler_text(value) if key == "autoscaler" else value
+            texts = {"autoscaler": autoscaler_text, "access_urls": ", ".join}
+            yield key, title, texts[key](value) if key in texts else value
 
 
 def autoscaler_text(row: Row) -> str:

@@ -72,8 +72,8 @@ POOL_COLUMNS = (
     Column("name", "POOL", least=12),
     Column("status", "STATUS"),
     Column("gpu_total", "GPUS"),
-    Column("gpu_used", "USED"),
-    Column("gpu_free", "FREE"),
+    Column("gpu_used", "USED", numeric=True),
+    Column("gpu_free", "FREE", numeric=True),
     Column("node_count", "NODES"),
 )
 _POOL_COLUMNS = (*POOL_COLUMNS, Column("description", "DESCRIPTION", max_width=30, drop=1, optional=True))
@@ -89,8 +89,8 @@ _NODE_COLUMNS = (
     Column("status", "STATUS"),
     Column("gpu_type", "GPU TYPE", drop=1, optional=True),
     Column("gpu_total", "GPUS"),
-    Column("gpu_used", "USED"),
-    Column("gpu_free", "FREE"),
+    Column("gpu_used", "USED", numeric=True),
+    Column("gpu_free", "FREE", numeric=True),
     Column("bound_pools", "POOL", drop=2),
 )
 
@@ -257,8 +257,8 @@ def _undivided(pools: Sequence[Row], width: int) -> list[str]:
 
 # An account of level submit reads nodes, and of pods only its own.
 NOT_KNOWN = {
-    "usage": "How many GPUs are free is not known: this account may not list the pods of all namespaces (level read of "
-    "gpuctl_rbac, with append=true).",
+    "usage": "How many GPUs are free is not known: this account may not list the pods of all namespaces. An "
+    "administrator grants it: level read of gpuctl_rbac, with append=true.",
     "pools": "Pools without nodes are not shown: this account may not read what is declared in gpuctl-system.",
 }
 

@@ -541,7 +541,7 @@ def test_an_account_that_may_not_run_commands(copies: Copies, data: Path):
         result = copies(local_path=str(data), remote_path="/data", api_key=LAB_USER_TOKEN)
         assert result["msg"].startswith("running commands in container main of pod lab-0 is forbidden: "), result
         assert ('cannot get resource "pods/exec"' in result["msg"]) == (not verbs)
-        assert result["msg"].endswith(". Grant the account the verbs get and create for pods/exec.")
+        assert result["msg"].endswith("a Role with the verbs get and create for pods/exec.")
 
 
 # -- the way to the server -------------------------------------------------------------------------------------------

@@ -220,7 +220,7 @@ def test_quotas_on_counts(here: Ansible, api: Api, name: str):
     assert row["verdict"] == ("after_quota" if used else "never")
     count = f"Quota counts has too few {name.removeprefix('count/')}: it needs 1, {used} of {used} are used"
     assert row["reason"].startswith(count)
-    assert row["hint"] == f"With limit {name} of quota counts {used + 1} instead of {used}, it runs now."
+    assert row["hint"] == f"With {name} {used + 1} instead of {used} in quota counts, it runs now."
     assert here.job(**given).failed == (name != "count/pods")  # which its controller makes
     here.job(state="absent", name=COUNTED[name]["job"]["name"], namespace="team")
     api.patch("resourcequota", "counts", {"spec": {"hard": {name: str(used + 2)}}}, "team")  # one for the record

@@ -60,7 +60,7 @@ def test_an_upgrade_restarts_nothing_and_is_no_drift(
     ansible: Ansible, api: Api, namespace: str, submitted: Path, recorder: Recorder
 ):
     before = pods(api, namespace)
-    objects = "Everything is as declared. 4 objects of the directory {} its source, cluster."
+    objects = "Everything is as declared. 4 objects {} their source, cluster."
     for arguments, sentence in ((["--check"], "would record"), ([], "now record")):
         done = provision(ansible, namespace, *arguments)
         assert done.status == 0, done.output

@@ -224,14 +224,15 @@ def test_a_value_is_data(gpuctl: Gpuctl, text: str):
 
 
 REFUSED = {
-    "a command": (["craete", "-f", "a"], "unknown command: craete -f"),
-    "a second word": (["get", "secrets"], "unknown command: get secrets. To list the commands, type gpuctl help."),
+    "a command": (["craete", "-f", "a"], "unknown command: craete. To list"),
+    "a second word": (["get", "secrets"], "unknown command: get secrets. After get comes one of: jobs notebook "),
     "an option": (["get", "jobs", "--plo", "x"], "unknown option: --plo. To list the options, add --help."),
     "a secret": (["onboard", "x", "--registry-password", "y"], "unknown option: --registry-password."),
     "an option of others": (["get", "jobs", "--delete"], "unknown option: --delete."),
     "no value": (["get", "jobs", "--pool"], "--pool needs a value."),
     "consent that is none": (["delete", "-f", "a", "--yes=no"], "--yes takes no value."),
     "two names": (["pause", "a", "b"], "one name only: a b"),
+    "the word job before a name": (["logs", "job", "b"], "one name only: job b. Leave out the word job."),
     "a name in place of a file": (["delete", "sft"], "sft: no such file. To name a job, type gpuctl delete job sft."),
     "no file": (["delete"], "too few words. Usage: gpuctl delete -f FILE..."),
     "no name": (["describe", "job"], "too few words. Usage: gpuctl describe job NAME"),

@@ -250,4 +250,4 @@ def _owner_note(options: KubeconfigOptions, expires: str | None) -> str | None:
             f"The kubeconfig has no credentials: Kubernetes issues none for a {options.kind}. Its owner adds them to "
             f"users[0].user, such as the exec plugin of the identity provider."
         )
-    return f"Its token expires at {expires}. Run the task again before, to renew it." if expires else None
+    return f"Its token expires at {expires}. Run the task again before that to renew it." if expires else None

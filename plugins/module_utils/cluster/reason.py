@@ -602,9 +602,14 @@ def _refusal_reason(message: str, workload: Object) -> PendingReason:
     if too_small := too_small_quota(quota, pods_wanted(workload)):
         return replace(too_small, refusal=message)
     each = "; ".join(
-        f"{resource.removeprefix('requests.')}: {requested} requested, "
-        f"{quota.used.get(resource, '?')} of {quota.limited.get(resource, '?')} used"
-        for resource, requested in quota.requested.items()
+        f"{name}: {text}"
+        for name, text in by_resource(
+            {
+                resource: f"{requested} requested, {quota.used.get(resource, '?')} of "
+                f"{quota.limited.get(resource, '?')} used"
+                for resource, requested in quota.requested.items()
+            }
+        )
     )
     text = f"quota {quota.quota} of the namespace is exhausted ({each})"
     return PendingReason(text, "Delete a job, request less, or have the quota raised", final=True, refusal=message)
@@ -612,16 +617,25 @@ def _refusal_reason(message: str, workload: Object) -> PendingReason:
 
 def too_small_quota(quota: QuotaRefusal, number: int) -> PendingReason | None:
     """The reason if the quota would not even allow that many pods if nothing else used it."""
-    impossible = [
-        f"{resource.removeprefix('requests.')}: {requested} requested"
-        f"{f' by each of {number} pods' if number > 1 else ''}, at most {quota.limited[resource]} allowed"
+    impossible = {
+        resource: f"{requested} requested{f' by each of {number} pods' if number > 1 else ''}, at most "
+        f"{quota.limited[resource]} allowed"
         for resource, requested in quota.requested.items()
         if resource in quota.limited and parse(requested).value * number > parse(quota.limited[resource]).value
-    ]
+    }
     if not impossible:
         return None
-    text = f"quota {quota.quota} of the namespace is too small for the job ({'; '.join(impossible)})"
+    each = "; ".join(f"{name}: {text}" for name, text in by_resource(impossible))
+    text = f"quota {quota.quota} of the namespace is too small for the job ({each})"
     return PendingReason(text, "Request less, or have the quota raised", final=True, predicted=True)
+
+
+def by_resource(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What is said of the resources of a quota, in one order; of limits only what is not said of the requests."""
+    said = {key.removeprefix("requests."): text for key, text in sorted(texts.items())}
+    limits = {name: name.removeprefix("limits.") for name in said if name.startswith("limits.")}
+    first = [(name, text) for name, text in said.items() if name not in limits]
+    return first + [(name, said[name]) for name, requests in limits.items() if said.get(requests) != said[name]]
 
 
 # Admission or validation rejects the pod itself. A namespace that is seconds old may lack its service account.

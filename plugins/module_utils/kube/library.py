@@ -21,10 +21,8 @@ class KubeconfigError(Exception):
 
 
 def load_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None, *, persist: bool) -> Connection:
-    """The connection of a context, by default the current one. Raises KubeconfigError.
-
-    ``persist``: save a renewed token to the file.
-    """
+    """The connection of a context or the current one; ``persist``: save a renewed token. Raises KubeconfigError."""
+    import yaml
     from kubernetes import config
 
     configuration = _empty_configuration()
@@ -38,8 +36,10 @@ def load_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None, *,
         if errors and not configuration.api_key and not configuration.cert_file:
             raise KubeconfigError(errors[-1])
         return _connection(configuration)
-    except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as problem:
-        raise KubeconfigError(str(problem)) from problem
+    except (config.ConfigException, OSError, ValueError, KeyError, yaml.YAMLError) as problem:
+        raise KubeconfigError(" ".join(str(problem).split())) from problem
+    except (TypeError, AttributeError) as problem:
+        raise KubeconfigError("not the form of a kubeconfig") from problem
     finally:
         _remove_files()
 

@@ -46,8 +46,8 @@ class Container:
         except ApiError as error:
             if error.is_forbidden:
                 raise TaskFailed(
-                    f"running commands in {self} is forbidden: {error.message.rstrip(' :.')}. Grant the account the "
-                    f"verbs get and create for pods/exec."
+                    f"running commands in {self} is forbidden: {error.message.rstrip(' :.')}. No level grants it: "
+                    f"an administrator gives the account a Role with the verbs get and create for pods/exec."
                 ) from None
             raise
 

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from ...accelerators.catalog import whole_devices
 from ...cluster.nodes import Node
 from ...cluster.pod_facts import PODS
-from ...cluster.quota_fit import COUNTED
+from ...cluster.quota_fit import COUNTED, QuotaLack
 from ...cluster.read_jobs import JobId
-from ...cluster.reason import missing_claim
+from ...cluster.reason import by_resource, missing_claim
 from ...cluster.shortage import Shortage, place_of, shortage_of
 from ...kube.times import time_as_text
 from ...manifest.problems import abridged, enumerated, number_of
@@ -137,7 +137,7 @@ def _reason(
     if fit.refused:
         return f"The server refuses it: {enumerated(list(fit.refused), 'and')}."
     if fit.lacks:
-        lacking = " ".join(_lack(lack.row) for lack in fit.lacks)
+        lacking = " ".join(_lacks(fit))
         if fit.fits_nowhere:
             return f"{shortage_text(fit, nodes)} {lacking}"
         return f"{lacking} It runs after {_ends(fit.after, ends, now, endless)}." if fit.after else lacking
@@ -207,11 +207,20 @@ def _when(end: JobEnd, now: datetime) -> str:
     return f"in about {text}, {_BASES[end.basis]}"
 
 
-def _lack(row: Mapping[str, str]) -> str:
-    resource = row["resource"].removeprefix("requests.")
-    is_count = resource.startswith("count/") or resource.partition(".")[0] in (*COUNTED, PODS)
-    text = f"Quota {row['quota']} has too {'few' if is_count else 'little'} {resource.removeprefix('count/')}"
-    return f"{text}: it needs {row['requested']}, {row['used']} of {row['hard']} are used, {row['short']} short."
+def _lacks(fit: Fit) -> Iterator[str]:
+    def numbers(row: Mapping[str, str]) -> str:
+        return f"it needs {row['requested']}, {row['used']} of {row['hard']} are used, {row['short']} short."
+
+    for quota, texts in _of_quotas(fit, lambda lack: numbers(lack.row)):
+        for name, text in texts:
+            is_count = name.startswith("count/") or name.partition(".")[0] in (*COUNTED, PODS)
+            yield f"Quota {quota} has too {'few' if is_count else 'little'} {name.removeprefix('count/')}: {text}"
+
+
+def _of_quotas(fit: Fit, text: Callable[[QuotaLack], str]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """What ``text`` says of each quota's resources."""
+    for quota in dict.fromkeys(lack.quota for lack in fit.lacks):
+        yield quota, by_resource({lack.resource: text(lack) for lack in fit.lacks if lack.quota == quota})
 
 
 def shortage_text(fit: Fit, nodes: Sequence[Node]) -> str:
@@ -303,6 +312,21 @@ def _higher_quotas(fit: Fit) -> Iterator[FitChange]:
         yield FitChange(tuple(limits), fit.with_quota)
 
 
+def _changed(fields: Sequence[Mapping[str, Any]]) -> str:
+    left_out = [f"{one['field']} {one['before']}" for one in fields if one["after"] is None]
+    given = [f"{one['field']} {one['after']} instead of {one['before']}" for one in fields if one["after"] is not None]
+    return f"out {enumerated(left_out, 'and')}" if left_out else f" {enumerated(given, 'and')}"
+
+
+def _higher_limits(fit: Fit) -> str:
+    """`` cpu 160 instead of 64 and nvidia.com/gpu 20 instead of 8 in quota team``"""
+    quotas = [
+        f"{enumerated([f'{name} {text}' for name, text in texts], 'and')} in quota {quota}"
+        for quota, texts in _of_quotas(fit, lambda lack: f"{lack.raised_to} instead of {lack.row['hard']}")
+    ]
+    return f" {enumerated(quotas, 'and')}"
+
+
 def _hint(fit: Fit, changes: Sequence[Mapping[str, Any]], nodes: Sequence[Node]) -> str | None:
     """The cheapest change, if the job names what there is; nothing for a job that runs anyway."""
     if fit.verdict == NOW or (fit.verdict == UNKNOWN and not changes):
@@ -310,12 +334,9 @@ def _hint(fit: Fit, changes: Sequence[Mapping[str, Any]], nodes: Sequence[Node])
     found = None if (fit.lacks and not fit.fits_nowhere) or fit.refused else _shortage_of(fit, nodes)
     if found and found.unknown and fit.verdict == NEVER:
         return _sentence(found.hint)
-    for change in changes:
-        result = _RESULTS[change["verdict"]]
-        left_out = [f"{one['field']} {one['before']}" for one in change["fields"] if one["after"] is None]
-        given = [one for one in change["fields"] if one["after"] is not None]
-        parts = [f"{one['field']} {one['after']} instead of {one['before']}" for one in given]
-        return f"With{'out' if left_out else ''} {enumerated(left_out or parts, 'and')}, {result}."
+    if changes:
+        change = _changed(changes[0]["fields"]) if fit.changes else _higher_limits(fit)
+        return f"With{change}, {_RESULTS[changes[0]['verdict']]}."
     if claims := [reason.split()[1] for reason in fit.refusals if reason.endswith(NOT_FOUND)]:
         return _sentence(missing_claim("pods", claims[0], fit.job.namespace).hint)
     return _sentence(found.hint) if found and found.hint and fit.verdict == NEVER else None

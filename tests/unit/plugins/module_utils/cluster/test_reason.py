@@ -25,6 +25,11 @@ QUOTA_SENTENCE = (
     "quota team-ml of the namespace is exhausted (cpu: 8 requested, 30 of 32 used; nvidia.com/gpu: 4 requested, "
     "6 of 8 used). Delete a job, request less, or have the quota raised."
 )
+QUOTA_OF_BOTH = (
+    'pods "x-9" is forbidden: exceeded quota: team-ml, requested: limits.cpu=8,limits.memory=8Gi,requests.cpu=8,'
+    "requests.memory=8Gi, used: limits.cpu=30,limits.memory=4Gi,requests.cpu=30,requests.memory=3Gi, "
+    "limited: limits.cpu=32,limits.memory=9Gi,requests.cpu=32,requests.memory=9Gi"
+)
 REFUSED_12 = (
     'pods "x-9" is forbidden: exceeded quota: team-ml, requested: requests.nvidia.com/gpu=12, '
     "used: requests.nvidia.com/gpu=0, limited: requests.nvidia.com/gpu=4"
@@ -545,6 +550,22 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [],
         [],
         QUOTA_SENTENCE,
+    ),
+    "a quota of requests and limits, of which those that are alike are told once": (
+        workload(),
+        [],
+        [event("FailedCreate", QUOTA_OF_BOTH, "Job", "x")],
+        "quota team-ml of the namespace is exhausted (cpu: 8 requested, 30 of 32 used; memory: 8Gi requested, "
+        "3Gi of 9Gi used; limits.memory: 8Gi requested, 4Gi of 9Gi used). Delete a job, request less, or have the "
+        "quota raised.",
+    ),
+    "a quota of requests and limits that is too small for all pods": (
+        workload(parallelism=5, completions=5),
+        [],
+        [event("FailedCreate", QUOTA_OF_BOTH, "Job", "x")],
+        "quota team-ml of the namespace is too small for the job (cpu: 8 requested by each of 5 pods, at most 32 "
+        "allowed; memory: 8Gi requested by each of 5 pods, at most 9Gi allowed). Request less, or have the quota "
+        "raised.",
     ),
     "a quota that is too small for one pod": (
         workload(),

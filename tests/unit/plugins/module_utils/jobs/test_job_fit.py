@@ -174,6 +174,22 @@ def test_a_quota_is_too_low() -> None:
     assert hint == "With resources.gpu 4 instead of 8, it runs now."
 
 
+def test_what_a_quota_lacks_of_requests_and_limits_is_said_once() -> None:
+    hard = {
+        f"{half}.{name}": text for half in ("limits", "requests") for name, text in (("cpu", "1"), ("memory", "1Gi"))
+    }
+    of_both = {"metadata": {"name": "q", "namespace": "team-a"}, "spec": {"hard": hard}, "status": {"hard": hard}}
+    job = training(cpu="2", memory="1Gi", gpu=0)
+    verdict, reason, hint = said([node("n1")], [], job, quotas={"team-a": [of_both]})
+    assert (verdict, reason) == ("never", "Quota q has too little cpu: it needs 2, 0 of 1 are used, 1 short.")
+    assert hint == "With resources.cpu 1 instead of 2, it runs now."
+    hard["limits.cpu"] = "1500m"
+    reason = said([node("n1")], [], job, quotas={"team-a": [of_both]})[1]
+    assert (
+        "cpu: it needs 2, 0 of 1 are used, 1 short. Quota q has too little limits.cpu: it needs 2, 0 of 1500m" in reason
+    )
+
+
 def test_some_pods_find_room() -> None:
     verdict, reason, _hint = said([node("n1"), node("n2")], [pod("old", "n1", 8)], training(node_count=2))
     assert verdict == "after_jobs"

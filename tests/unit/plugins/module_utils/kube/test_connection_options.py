@@ -238,6 +238,21 @@ def test_wrong_options_are_explained(options: dict[str, Any], environ: dict[str,
         resolve_connection(options, environ)
 
 
+BROKEN_FILES = {
+    "no YAML": ("{\n", r"while parsing .* line 2, column 1\. Set kubeconfig"),
+    "a list": ("- a\n", r"not the form of a kubeconfig\. Set kubeconfig"),
+    "a word": ("kubeconfig\n", r"not the form of a kubeconfig\. Set kubeconfig"),
+}
+
+
+@pytest.mark.parametrize(("content", "words"), BROKEN_FILES.values(), ids=BROKEN_FILES)
+def test_a_file_that_is_no_kubeconfig_is_named(content: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(ConnectionProblem, match=f"^cannot load kubeconfig {path}: {words}"):
+        resolve_connection({"kubeconfig": str(path)}, {})
+
+
 def test_the_same_connection_gives_the_same_client() -> None:
     first = cached_client(HOST, {})
     assert cached_client({**HOST, "name": "of another task"}, {"PATH": "/"}) is first
