@@ -37,18 +37,13 @@ options:
         V(Failed), V(TimedOut) and V(Unknown), case-insensitive.
     type: str
   namespaces:
-    description: Return only jobs in these namespaces. The default is all namespaces, if the account may list them.
+    description:
+      - Return only jobs in these namespaces. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act, see
+        O(all_namespaces).
+      - With O(all_namespaces), an account that may not list the jobs of the whole cluster gets the default, with a warning.
     type: list
     elements: str
     aliases: [namespace]
-  all_namespaces:
-    description:
-      - Without O(namespaces), whether to look at all namespaces, as version 1.0 did. V(false) stands for the one in which
-        M(runwhere.gpuctl.gpuctl_job) would act, that of E(GPUCTL_NAMESPACE), else of the kubeconfig's context, else V(default).
-      - An account that may not list the jobs of the whole cluster gets those of that namespace in any case, with a warning.
-    type: bool
-    default: true
-    version_added: 1.1.0
   sweep:
     description: Return only the trainings of this sweep, which are those of one C(matrix).
     type: str
@@ -98,6 +93,7 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.connection.all_namespaces
   - runwhere.gpuctl.prometheus
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
@@ -131,12 +127,19 @@ EXAMPLES = r"""
 
 - name: Get the pods of all pending trainings
   runwhere.gpuctl.gpuctl_job_info:
+    all_namespaces: true
     kind: training
     status: pending
     pods: true
 """
 
 RETURN = r"""
+namespace:
+  description: The namespace that O(all_namespaces=false) stands for; null if others were asked for.
+  returned: success
+  type: str
+  sample: team-a
+  version_added: 1.1.0
 not_found:
   description: A sentence for each name that does not exist.
   returned: failure, with O(must_exist)

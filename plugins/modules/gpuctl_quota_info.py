@@ -22,10 +22,12 @@ options:
     type: str
   namespaces:
     description:
-      - Return only quotas in these namespaces. Requires permission to list resourcequotas in them. The default is all namespaces,
-        which requires this permission in the whole cluster.
+      - Return only quotas in these namespaces. Requires permission to list resourcequotas in them. The default is the one in which
+        M(runwhere.gpuctl.gpuctl_job) would act, see O(all_namespaces).
+      - With O(all_namespaces), an account that may not list the quotas of the whole cluster gets the default, with a warning.
     type: list
     elements: str
+    aliases: [namespace]
   full:
     description: Whether to return the Kubernetes objects.
     type: bool
@@ -35,6 +37,7 @@ seealso:
 extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.connection.all_namespaces
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl
@@ -44,6 +47,7 @@ EXAMPLES = r"""
 ---
 - name: Get all quotas
   runwhere.gpuctl.gpuctl_quota_info:
+    all_namespaces: true
   register: quotas
 
 - name: Show the quotas
@@ -61,6 +65,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+namespace:
+  description: The namespace that O(all_namespaces=false) stands for; null if others were asked for.
+  returned: success
+  type: str
+  sample: team-a
+  version_added: 1.1.0
 results:
   description: One entry for each quota and namespace, sorted by namespace.
   returned: success

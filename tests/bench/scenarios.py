@@ -232,7 +232,7 @@ def info_group(directory: Path, nodes: int, pods: int) -> Group:
                 [
                     ours("gpuctl_node_info"),
                     ours("gpuctl_pool_info"),
-                    ours("gpuctl_job_info", pods=True),
+                    ours("gpuctl_job_info", pods=True, all_namespaces=True),
                     ours("gpuctl_fit_info", definition=[_training(number) for number in range(10)]),
                     Contender("gpuctl_fit_info, the answers alone", [*alone, str(nodes)], says=_last_line),
                     Contender("…, 200 unlike jobs, full nodes", [*alone, str(nodes), "200"], says=_last_line),

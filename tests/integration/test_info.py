@@ -385,7 +385,7 @@ def test_permission_for_one_namespace(ansible: Ansible, api: Api, recorder: Reco
     assert "Insufficient nvidia.com/gpu" in found["big"]["reason"], "the scheduler's words, without a look at the nodes"
     assert found["big"]["events"] == found["web"]["access_urls"] == []
 
-    everywhere = ansible.module("gpuctl_job_info", **looker)
+    everywhere = ansible.module("gpuctl_job_info", all_namespaces=True, **looker)
     assert everywhere.failed
     assert "is forbidden" in everywhere.message
     assert everywhere.message.endswith("Or set namespaces to those that you may read.")

@@ -106,7 +106,15 @@ def test_other_playbooks_about_jobs_keep_to_the_context_too(
 
 
 @pytest.mark.parametrize(
-    "module", ["gpuctl_usage_info", "gpuctl_job_history_info", "gpuctl_job_history", "gpuctl_idle"]
+    "module",
+    [
+        "gpuctl_idle",
+        "gpuctl_job_history",
+        "gpuctl_job_history_info",
+        "gpuctl_job_info",
+        "gpuctl_quota_info",
+        "gpuctl_usage_info",
+    ],
 )
 def test_modules_about_jobs_return_the_namespace_of_the_environment(
     ansible: Ansible, recorder: Recorder, namespace: str, module: str

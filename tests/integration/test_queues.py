@@ -145,7 +145,7 @@ def test_a_pool_and_its_quotas_become_queues_and_go_again(kueue: Queues):
         assert not again.changed, again.message
     info = ansible.module("gpuctl_pool_info", name="big")
     assert info.result["results"][0]["queue"] == {"backend": "kueue", "preemption": "reclaim"}
-    shares = ansible.module("gpuctl_quota_info", name="teams").result["results"]
+    shares = ansible.module("gpuctl_quota_info", name="teams", all_namespaces=True).result["results"]
     assert {row["namespace"]: row["shares"] for row in shares} == {"team-a": {"big": 8}, "team-b": {}}
 
     limited = {

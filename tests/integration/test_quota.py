@@ -422,7 +422,7 @@ def test_info_filters_and_takes_two_requests(
     everyone = {user: {"cpu": 4, "gpu": 2} for user in (namespace, *users)}
     run(ansible, definition=manifest(quota, everyone, description="Team quota"))
     recorder.clear()
-    result = run(ansible, INFO, name=quota)
+    result = run(ansible, INFO, name=quota, all_namespaces=True)
     assert [request.method for request in recorder.requests] == ["GET", "GET"], (
         "quotas, and namespaces for their levels"
     )
@@ -444,7 +444,7 @@ def test_info_filters_and_takes_two_requests(
         "problem": None,
         "over_quota": [],
     }
-    assert set(rows(run(ansible, INFO))) >= set(everyone)
+    assert set(rows(run(ansible, INFO, all_namespaces=True))) >= set(everyone)
     only = run(ansible, INFO, namespaces=[users[1]], full=True)
     assert rows(only)[users[1]]["object"]["kind"] == "ResourceQuota"
     assert run(ansible, INFO, name=f"{quota}-none").result["results"] == []

@@ -17,6 +17,7 @@ from ..cluster.read_nodes import read_uses
 from ..jobs.job_options import JOB_KINDS
 from ..kube.errors import ApiError
 from ..kube.resources import NODE
+from ..listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted
 from ..nodes.node_info import NODE_STATUSES, NodeInfoOptions, full_key
 from ..options import option
 from ..pools.pool_info import pool_rows, read_pool_rows
@@ -24,7 +25,6 @@ from ..quotas.quota_info import QuotaInfoOptions, read_quota_rows
 from ..task import ModuleSpec, Task, TaskFailed
 from .jobs.job_info import JobInfoOptions, names_not_found, read_jobs_info
 from .jobs.job_rows import age
-from .listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted
 
 Row = dict[str, Any]
 T = TypeVar("T")

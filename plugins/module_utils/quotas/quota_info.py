@@ -15,7 +15,8 @@ from ..kube.errors import if_allowed
 from ..kube.resources import NAMESPACE, RESOURCE_QUOTA
 from ..kube.shapes import MalformedObject
 from ..labels import MANAGED, QUOTA, pod_security_of
-from ..namespaces import NamespaceOptions, allowed_namespaces, listed_namespaces
+from ..listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted
+from ..namespaces import allowed_namespaces, listed_namespaces
 from ..options import option
 from ..queues.teams import shares_of
 from ..task import ModuleSpec, Task
@@ -23,9 +24,8 @@ from .usage import description_of, no_usage, over_quota, quota_name_of, unknown_
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuotaInfoOptions(NamespaceOptions):
+class QuotaInfoOptions(ListedNamespacesOptions):
     name: str | None = option("str")
-    namespaces: list[str] | None = option("list", elements="str")
     full: bool = option("bool", default=False)
 
 
@@ -34,13 +34,14 @@ def run(task: Task[QuotaInfoOptions]) -> dict[str, Any]:
 
     Warns of what the options name and the cluster does not have: an empty list alone may be a misspelling.
     """
-    rows = read_quota_rows(task)
+    task, own = in_requested_namespaces(task)
+    task, rows = read_permitted(task, read_quota_rows)
     found = {row["namespace"] for row in rows}
     empty = [name for name in task.options.namespaces or () if name not in found]
     if not task.options.name:  # Else a quota that is not in a namespace says nothing of that.
         for problem in namespaces_not_found(task.client(), empty, allowed_namespaces(task)):
             task.warn(problem)
-    return {"changed": False, "results": rows}
+    return {"changed": False, "namespace": own, "results": rows}
 
 
 def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:

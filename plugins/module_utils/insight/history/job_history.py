@@ -34,12 +34,12 @@ from ...jobs.runs.run_store import outdated_keys, prune, set_limits, write_histo
 from ...kube.client import Client
 from ...kube.errors import KubeError, as_sentence
 from ...labels import HISTORY, MAIN_CONTAINER
+from ...listed_namespaces import ListedNamespacesOptions, in_requested_namespaces
 from ...manifest.problems import number_of
 from ...namespaces import listed_namespaces
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from ...wait.job_wait import end_of_log
-from ..listed_namespaces import ListedNamespacesOptions, in_requested_namespaces
 from .past_runs import KnownRuns, read_known_runs
 
 Object = Mapping[str, Any]

@@ -16,10 +16,10 @@ from ...given_times import InvalidTime
 from ...jobs.job_options import JOB_KINDS
 from ...jobs.runs.run_history import RESULTS, PastRun, end_of, exit_code_of, live_keys, read_history, run_of_entry
 from ...kube.times import read_time, time_as_text
+from ...listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted
 from ...namespaces import listed_namespaces
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
-from ..listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted
 from .past_runs import KnownRuns, read_known_runs, submitter_of, user_of
 from .run_times import time_ago
 

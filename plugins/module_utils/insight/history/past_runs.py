@@ -22,8 +22,8 @@ from ...kube.errors import ApiError
 from ...kube.resources import CONFIG_MAP, POD
 from ...kube.shapes import MalformedObject
 from ...labels import HISTORY, LEDGER, MANAGED, is_managed, job_name_of
+from ...listed_namespaces import NamespacesNeeded
 from ..fitting_lists import list_fitting, namespaces_left_out
-from ..listed_namespaces import NamespacesNeeded
 
 Object = Mapping[str, Any]
 Objects = list[dict[str, Any]]

@@ -29,13 +29,13 @@ from ...kube.errors import ApiError
 from ...kube.resources import POD
 from ...kube.times import now_as_text, time_as_text
 from ...labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, MANAGED, job_name_of
+from ...listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
 from ...manifest.problems import number_of
 from ...namespaces import listed_namespaces
 from ...options import ConcurrencyOptions, option
 from ...policies.policy_rules import IdleLimit, strictest_limits
 from ...task import ModuleSpec, Task, TaskFailed
 from ..fitting_lists import list_fitting
-from ..listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
 from ..prometheus.current_use import recorded_since
 from ..prometheus.prometheus_client import Prometheus, open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings

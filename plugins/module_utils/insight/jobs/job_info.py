@@ -23,13 +23,13 @@ from ...kube.errors import ApiError, KubeError, if_allowed
 from ...kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
 from ...kube.shapes import MalformedObject
 from ...labels import APP, JOB_TYPE, POOL, SWEEP, job_name_of, owner_of_reserved, service_name
-from ...namespaces import NamespaceOptions, allowed_namespaces, listed_namespaces
+from ...listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
+from ...namespaces import allowed_namespaces, listed_namespaces
 from ...options import option
 from ...redaction import live_secret_values, masked_object, redact_messages
 from ...task import ModuleSpec, Task, TaskFailed
 from ..fitting_lists import list_fitting
 from ..history.gone_run import gone_run_message
-from ..listed_namespaces import NamespacesNeeded, in_own_namespace, read_permitted
 from ..prometheus.current_use import PodUse, read_current_use, use_of_job
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
@@ -46,13 +46,11 @@ _SEARCHED = "Namespace {} has no such job now. A finished training is removed af
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobInfoOptions(NamespaceOptions, PrometheusOptions):
+class JobInfoOptions(ListedNamespacesOptions, PrometheusOptions):
     name: str | None = option("str")
     kind: str | None = option("str", choices=list(JOB_KINDS))
     pool: str | None = option("str")
     status: str | None = option("str")
-    namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
-    all_namespaces: bool = option("bool", default=True)
     sweep: str | None = option("str")
     label_selectors: list[str] | None = option("list", elements="str")
     pods: bool = option("bool", default=False)
@@ -68,13 +66,14 @@ InfoTask = Task[JobInfoOptions]
 
 def run(task: InfoTask) -> dict[str, Any]:
     """Warns of what the options name and the cluster does not have: an empty list alone may be a misspelling."""
-    task, found = read_permitted(task if task.options.all_namespaces else in_own_namespace(task), read_jobs_info)
+    task, own = in_requested_namespaces(task)
+    task, found = read_permitted(task, read_jobs_info)
     problems = list(names_not_found(task, found["results"]))
     if problems and task.options.must_exist:
         raise TaskFailed("\n".join(problems), not_found=problems)
     for problem in problems:
         task.warn(problem)
-    return found
+    return {**found, "namespace": own}
 
 
 def read_jobs_info(task: InfoTask) -> dict[str, Any]:

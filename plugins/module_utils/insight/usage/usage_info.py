@@ -26,13 +26,13 @@ from ...kube.errors import ApiError, as_sentence
 from ...kube.resources import NODE, POD
 from ...kube.times import read_time, time_as_text
 from ...labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, MANAGED, POOL, SUBMITTED_BY, SWEEP, is_managed, job_name_of
+from ...listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
 from ...namespaces import listed_namespaces
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from ...wording import worded
 from ..history.past_runs import note_malformed_entry, read_histories, user_of
 from ..history.run_times import usage_range
-from ..listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from .gpu_usage import GROUPS, Owner, Use, usage_rows, use_of_hold, with_measurements

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from ..kube.errors import ApiError
-from ..namespaces import NamespaceOptions, allowed_namespaces, context_namespace, own_namespace, require_allowed
-from ..options import option
-from ..task import Task, TaskFailed
+from .kube.errors import ApiError
+from .namespaces import NamespaceOptions, allowed_namespaces, context_namespace, own_namespace, require_allowed
+from .options import option
+from .task import Task, TaskFailed
 
 T = TypeVar("T")
 
