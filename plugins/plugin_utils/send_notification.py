@@ -139,7 +139,11 @@ def _answer_within(seconds: float, send: Callable[[], Answer]) -> Answer:
     try:
         return done.result(seconds)
     except FutureTimeoutError:  # an alias of TimeoutError since Python 3.11
-        raise TimeoutError(f"no complete answer within {seconds:g} s") from None
+        pass
+    except smtplib.SMTPServerDisconnected as error:  # smtplib says so of a read that timed out, too
+        if not isinstance(error.__context__, TimeoutError):
+            raise
+    raise TimeoutError(f"no complete answer within {seconds:g} s") from None
 
 
 def _cause(error: Any) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import smtplib
 import socket
 import socketserver
 import threading
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils import send_notification
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.notifications import SERVICES, Notification
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.send_notification import (
     Mailbox,
@@ -184,6 +186,20 @@ def test_text_of_half_a_character_is_sent(service: str) -> None:
         return
     with serving(answer(b'{"errcode": 0, "code": 0}')) as port:
         send_post(service, f"http://127.0.0.1:{port}/", "key", half, OPTIONS)
+
+
+def test_a_mail_server_whose_answer_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """smtplib says of a read that timed out that the connection was closed."""
+
+    def times_out(*_given: Any) -> None:
+        try:
+            raise TimeoutError("timed out")
+        except OSError as error:
+            raise smtplib.SMTPServerDisconnected(f"Connection unexpectedly closed: {error}")  # noqa: B904
+
+    monkeypatch.setattr(send_notification, "_connected", times_out)
+    with pytest.raises(NotSent, match=r"^no complete answer within [0-9]+ s$"):
+        send_mail(MAILBOX, NOTIFICATION, {**OPTIONS, "retries": 0})
 
 
 def test_a_malformed_url_ends_in_a_message(tmp_path: Path) -> None:
