@@ -50,6 +50,11 @@ cluster: $(VENV) collections-path $(if $(MONITORING),programs) ## Keep a simulat
 		$(if $(PORT),--port '$(PORT)') \
 		$(if $(KUBECONFIG_FILE),--kubeconfig '$(KUBECONFIG_FILE)')
 
+.PHONY: clusters
+clusters: $(VENV) collections-path ## Keep N=3 simulated GPU clusters running, with an inventory of them (NODES=20)
+	@$(PY) -m tests.demo.cluster --clusters '$(or $(N),3)' $(if $(NODES),--nodes '$(NODES)') \
+		$(if $(KUBECONFIG_FILE),--kubeconfig '$(KUBECONFIG_FILE)')
+
 # ---- Check it
 
 # check while you work, test before you push, test-all every night. CONTRIBUTING.md says what each takes.

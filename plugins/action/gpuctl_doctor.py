@@ -8,8 +8,9 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.action_plugin import action_plugin
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import cluster_of_several
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import doctor_screen
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import colored, print_lines, terminal_width
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import colored, print_screen, terminal_width
 
 
 class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
@@ -19,5 +20,6 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
         result: dict[str, Any] = super().run(tmp, task_vars)
         if "checks" in result and not self._task.no_log:
             everything = boolean(self._task.args.get("all") or False, strict=False)
-            print_lines(doctor_screen(result, terminal_width(), everything=everything, paint=colored))
+            lines = doctor_screen(result, terminal_width(), everything=everything, paint=colored)
+            print_screen(lines, cluster_of_several(task_vars or {}))
         return result

@@ -13,6 +13,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import p
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import hide_origin, role_of, shows_messages
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import cluster_of_several
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import option_names
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import unfit_report, write_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen import View, screen_lines
@@ -31,6 +32,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
     TaskScreen,
     colored,
     print_lines,
+    print_screen,
     terminal_width,
 )
 
@@ -81,7 +83,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         else:
             lines = wrapped(message, terminal_width()) if message else []
         if lines:
-            print_lines(lines)
+            print_screen(lines, cluster_of_several(task_vars or {}))
         if not failed:
             return {"changed": self._write_report(given, output, task_vars) if output else False}
         result = {"failed": True, "changed": False, "msg": _failure_message(message, errors)}

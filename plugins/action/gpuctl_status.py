@@ -10,6 +10,7 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.reporter import RARELY
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.action_plugin import action_plugin
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import cluster_of_several
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import status_screen
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.table_screen import data_lines, table_screen
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
@@ -17,6 +18,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
     KEEPS_SCREENS,
     colored,
     print_lines,
+    print_screen,
     terminal_width,
 )
 
@@ -28,7 +30,9 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
         result: dict[str, Any] = super().run(tmp, task_vars)
         if "jobs" not in result or self._task.no_log:
             return result
-        print_lines(self._screen(result))
+        # As data, it is for a program, which a title would confuse.
+        cluster = cluster_of_several(task_vars or {}) if result["format"] == "table" else None
+        print_screen(self._screen(result), cluster)
         if self._task.args.get("watch"):
             self._watch(float(self._task.args["watch"]), tmp, task_vars)
         return result

@@ -102,6 +102,14 @@ options:
         again.
       - If unset, E(K8S_AUTH_REQUEST_TIMEOUT) is used.
     type: int
+  connect_timeout:
+    description:
+      - Number of seconds in which an API server that has not answered the task yet must accept a connection. By default, only
+        O(request_timeout) limits that. For a host that is a cluster of an inventory, the default is 4, so that a cluster that is
+        down does not hold up the others. The maximum is 86400.
+      - If unset, E(K8S_AUTH_CONNECT_TIMEOUT) is used.
+    type: int
+    version_added: 1.1.0
   retries:
     description:
       - Number of times to retry a request, with increasing delays, when the API server is overloaded or drops the

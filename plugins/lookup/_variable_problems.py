@@ -44,6 +44,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import clusters_of_play
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables import (
     Playbook,
     described_playbooks,
@@ -52,6 +53,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.variable_problems import (
     cut_values,
+    several_clusters,
     unknown_variables,
     value_problems,
 )
@@ -65,10 +67,12 @@ class LookupModule(LookupBase):  # type: ignore[misc]
             return unknown
         if cut := cut_values(extra):
             return cut
-        playbook = described_playbooks()[name]
+        playbook, in_awx = described_playbooks()[name], is_awx_job(given)
         values: dict[str, Any] = {}
         unusable = list(self._template(playbook, given, values))
-        return unusable or value_problems(playbook, values, in_awx=is_awx_job(given))
+        host = str(given.get("inventory_hostname"))
+        several = several_clusters(playbook, clusters_of_play(given), values, host, in_awx=in_awx)
+        return unusable or several or value_problems(playbook, values, in_awx=in_awx)
 
     def _template(self, playbook: Playbook, given: Mapping[str, Any], values: dict[str, Any]) -> Iterator[str]:
         """Fill in the values of the playbook's variables; a sentence for each that is a template which fails."""

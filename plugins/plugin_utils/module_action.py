@@ -34,7 +34,6 @@ from ..module_utils.insight.prometheus.prometheus_options import (
     prometheus_credentials,
     without_prometheus_credentials,
 )
-from ..module_utils.kube.connection_options import environment_credentials, secret_variables, without_credentials
 from ..module_utils.libraries import with_requirements_file
 from ..module_utils.printable import printable, printable_data
 from ..module_utils.reporter import ProgressReporter
@@ -42,6 +41,8 @@ from ..module_utils.task import ModuleSpec, Task, run_task, shown_options
 from ..module_utils.wording import WORDING, Names, worded
 from .ansible_core import censor_results, hide_origin, plain_options, returns_invocation, role_of, validate_options
 from .awx import awx_environment
+from .cluster_hosts import cluster_environment, cluster_options
+from .environment_options import environment_credentials, secret_variables, without_credentials
 from .fast_path import ExecutionContext, module_process_reason
 from .option_names import option_names
 from .terminal import TaskScreen
@@ -98,6 +99,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             interpreter=self._interpreter(variables),
             environment=environment,
         )
+        self._of_cluster = cluster_options(self._task.args, variables, self._templar.template)
+        of_cluster = cluster_environment(self._of_cluster, {**os.environ, **environment})
+        environment |= of_cluster
         spec = module_spec(self._task.action.rpartition(".")[2])
         self._names = lambda: option_names(self._task.action.rpartition(".")[2], role_of(self._task), variables)
         if problem := structure_problem(spec.arguments()["argument_spec"], self._task.args):
@@ -113,6 +117,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             inherited = secret_variables(environment) if context.transport == "local" and not context.becomes else {}
             left = {name: value for name, value in environment.items() if name not in inherited}
             self._passed_on = without_prometheus_credentials(without_credentials(left))
+            inherited = inherited | of_cluster  # Else a module gets those of ansible-playbook.
             if names := self._names():
                 self._passed_on = {**self._passed_on, WORDING: json.dumps(names)}
             with _task_environment(inherited):
@@ -140,7 +145,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def _task_options(self, environment: Mapping[str, str]) -> dict[str, Any]:
         """The task's options, and the credentials of ``environment``: options are on no command line."""
-        options: dict[str, Any] = self._task.args
+        options: dict[str, Any] = {**self._of_cluster, **self._task.args}
         found = {**options, **environment_credentials(environment, options)}
         if issubclass(module_spec(self._task.action.rpartition(".")[2]).options, PrometheusOptions):
             found |= prometheus_credentials(environment, options)
@@ -152,6 +157,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return text if self._passed_on is None else str(self._connection._shell.env_prefix(**self._passed_on))
 
     _passed_on: Mapping[str, str] | None = None
+    _of_cluster: Mapping[str, Any] = {}
     _names: Callable[[], Names] = dict
 
     def _run_in_process(self, variables: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:

@@ -54,6 +54,7 @@ class Playbook:
     sets: str | None = None
     instead_of: tuple[str, ...] = ()
     in_command: tuple[str, ...] = ()
+    clusters: str = "each"
 
     @property
     def full_name(self) -> str:
@@ -112,6 +113,7 @@ def _playbook(name: str, described: Mapping[str, Any]) -> Playbook:
         facts.get("sets"),
         tuple(facts.get("instead_of", ())),
         tuple(facts.get("in_command", ())),
+        facts.get("clusters") or (like.clusters if like else "each"),
     )
 
 

@@ -163,6 +163,11 @@ def colored(key: str, cell: str) -> str:
     return stringc(cell, _COLORS[level]) if level else cell
 
 
+def print_screen(lines: Iterable[str], cluster: str | None) -> None:
+    """Print the lines below the name of the cluster that they are about, if it is one of several."""
+    print_lines([*([f"==== {cluster} ===="] if cluster else []), *lines])
+
+
 def print_lines(lines: Iterable[str]) -> None:
     """Print the lines as they are, whichever callback plugin is in use."""
     Display().display("\n".join(lines))

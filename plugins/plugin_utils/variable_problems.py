@@ -14,7 +14,7 @@ from typing import Any
 from ansible.module_utils.common import validation
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ..module_utils.manifest.problems import nearest
+from ..module_utils.manifest.problems import abridged, nearest
 from ..module_utils.printable import one_line
 from .playbook_variables import Playbook, Variable
 from .text_table import cut
@@ -72,6 +72,29 @@ def value_problems(playbook: Playbook, values: Mapping[str, Any], *, in_awx: boo
         *_exclusive(playbook, given),
         *(problem for variable in playbook.variables.values() if (problem := _value_problem(variable, values))),
     ]
+
+
+def several_clusters(
+    playbook: Playbook, clusters: Sequence[str], values: Mapping[str, Any], host: str, *, in_awx: bool
+) -> list[str]:
+    """A sentence for each thing that the playbook would do on several clusters, and that is for one."""
+    if len(clusters) < 2:
+        return []
+    choose = f"Set the limit of the job to one, such as {clusters[0]}" if in_awx else f"Add --limit {clusters[0]}"
+    these = f"and these are {len(clusters)}: {abridged(clusters, 3)}. {choose}"
+    if playbook.clusters == "one":
+        return [f"{playbook.full_name} is for one cluster, {these}."]
+    problems = [f"{name} is for one cluster, {these}." for name in _ENDLESS if values.get(name) not in _OFF]
+    return problems + [
+        f"{name}: each cluster would write to this file, {these}, or write {{{{ inventory_hostname }}}} in its name."
+        for name in _WRITTEN
+        if values.get(name) and host not in str(values[name])
+    ]
+
+
+_ENDLESS = ("gpuctl_watch",)
+_WRITTEN = ("gpuctl_output",)
+_OFF = (None, "", 0, "0")
 
 
 def _missing_variables(

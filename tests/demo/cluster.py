@@ -2,6 +2,9 @@
 """A simulated GPU cluster with the pools and teams of examples/cluster: what `make cluster` and `make demo` run.
 
     python -m tests.demo.cluster [--nodes 10] [--port 0] [--kubeconfig build/cluster.kubeconfig] [--monitoring]
+    python -m tests.demo.cluster --clusters 3
+
+Several clusters are the contexts of one kubeconfig, with the inventory file of the collection's plugin beside it.
 
 Its pools, quotas and namespaces are created by the collection. Only the Secrets that the examples refer to are not.
 """
@@ -21,7 +24,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -35,6 +38,13 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 COLLECTIONS = ROOT / ".cache" / "collections"
 KUBECONFIG = Path("build/cluster.kubeconfig")
+SEVERAL = Path("build/clusters.kubeconfig")
+# What is known of the first clusters beside their connection. Further ones have a number.
+PLACES = (
+    ("frankfurt", {"region": "eu", "vendor": "nvidia", "price": 2.4}),
+    ("lyon", {"region": "eu", "vendor": "nvidia", "price": 1.9}),
+    ("oregon", {"region": "us", "vendor": "nvidia", "price": 3.1}),
+)
 NAMESPACES = ("default", "team-a", "team-b")
 TEAM = "team-a"  # whose member types the commands
 # Name of a Secret -> its keys. Manifests contain no secrets, they refer to them.
@@ -54,7 +64,11 @@ def main() -> None:
     parser.add_argument("--kubeconfig", type=Path, default=KUBECONFIG, help=f"file to write (default: {KUBECONFIG})")
     parser.add_argument("--mixed", action="store_true", help="nodes and pools with accelerators of many vendors, too")
     parser.add_argument("--monitoring", action="store_true", help="Prometheus and Alertmanager beside it")
+    parser.add_argument("--clusters", type=int, default=0, help="this many clusters, the contexts of one kubeconfig")
     options = parser.parse_args()
+    if options.clusters:
+        _run_several(options)
+        return
     if options.nodes < GPU_NODES:
         sys.exit(f"NODES={options.nodes} is too small: the pools of examples/cluster need {GPU_NODES} nodes.")
     if (url := _running(options.kubeconfig)) is not None:
@@ -79,6 +93,65 @@ def main() -> None:
             f"Cannot listen on port {options.port}: {os.strerror(error.errno)}. Choose another one, or leave PORT out "
             "to use any that is free."
         )
+
+
+def _run_several(options: argparse.Namespace) -> None:
+    if options.clusters < 1 or options.mixed or options.monitoring or options.port:
+        sys.exit("Several clusters are as one of `make cluster`. Of the other variables, they only take NODES.")
+    kubeconfig = SEVERAL if options.kubeconfig == KUBECONFIG else options.kubeconfig
+    with (
+        tempfile.TemporaryDirectory(prefix="gpuctl-containers-") as name,
+        several(kubeconfig, options.clusters, options.nodes, Path(name)) as clusters,
+    ):
+        print(_welcome_to_several(clusters, kubeconfig, options.nodes), flush=True)
+        _wait_for_a_signal()
+
+
+@contextmanager
+def several(
+    kubeconfig: Path, number: int, nodes: int = GPU_NODES, root: Path | None = None
+) -> Iterator[dict[str, Cluster]]:
+    """Clusters by name, each as `provisioned` makes it, with one kubeconfig, an inventory and variables beside it."""
+    names = [PLACES[at][0] if at < len(PLACES) else f"cluster-{at + 1}" for at in range(number)]
+    inventory = kubeconfig.with_suffix(".yml")
+    variables = kubeconfig.with_suffix(".env")
+    with ExitStack() as stack:
+        own = [Path(stack.enter_context(tempfile.TemporaryDirectory()), name) for name in names]
+        clusters = {
+            file.name: stack.enter_context(provisioned(file, nodes, exec_root=root / file.name if root else None))
+            for file in own
+        }
+        kubeconfig.parent.mkdir(parents=True, exist_ok=True)
+        kubeconfig.touch(0o600)
+        kubeconfig.write_text(json.dumps(_contexts(own), indent=2) + "\n", encoding="utf-8")
+        inventory.write_text(_inventory(kubeconfig, names), encoding="utf-8")
+        both = {**environment(kubeconfig), "ANSIBLE_INVENTORY": str(inventory.resolve())}
+        del both["K8S_AUTH_KUBECONFIG"]
+        variables.write_text(_shell(both), encoding="utf-8")
+        try:
+            yield clusters
+        finally:
+            for file in (kubeconfig, inventory, variables):
+                file.unlink(missing_ok=True)
+
+
+def _contexts(kubeconfigs: list[Path]) -> dict[str, object]:
+    """One kubeconfig of several, whose contexts have the names of the files."""
+    content: dict[str, list[dict[str, object]]] = {"clusters": [], "users": [], "contexts": []}
+    for file in kubeconfigs:
+        one = json.loads(file.read_text(encoding="utf-8"))
+        for section in content:
+            entry = one[section][0] | {"name": file.name}
+            if section == "contexts":
+                entry["context"] |= {"cluster": file.name, "user": file.name}
+            content[section].append(entry)
+    return {"apiVersion": "v1", "kind": "Config", "current-context": kubeconfigs[0].name, **content}
+
+
+def _inventory(kubeconfig: Path, names: list[str]) -> str:
+    known = dict(PLACES)
+    tags = "".join(f"  {name}: {json.dumps(known[name])}\n" for name in names if name in known)
+    return f"plugin: runwhere.gpuctl.clusters\nkubeconfig: [{kubeconfig.name}]\ntags:\n{tags}"
 
 
 @contextmanager
@@ -236,6 +309,21 @@ It has the pools and teams of examples/cluster. In another terminal, type:
   . {shlex.quote(str(kubeconfig.with_suffix(".env")))}
   ansible-playbook runwhere.gpuctl.status
   {submit}
+"""
+
+
+def _welcome_to_several(clusters: dict[str, Cluster], kubeconfig: Path, nodes: int) -> str:
+    urls = "\n".join(f"  {name:<10} {cluster.url}" for name, cluster in clusters.items())
+    return f"""\
+Simulated clusters with {nodes} GPU nodes each. Ctrl-C stops them.
+
+{urls}
+
+Each has the pools and teams of examples/cluster. In another terminal, type:
+
+  cd {shlex.quote(str(ROOT))}
+  . {shlex.quote(str(kubeconfig.with_suffix(".env")))}
+  ansible-playbook runwhere.gpuctl.status
 """
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.demo.cluster import provisioned
+from tests.demo.cluster import provisioned, several
 from tests.demo.terminal import Answer, Terminal, same_every_time
 from tools.tree import ROOT
 
@@ -66,6 +66,15 @@ def terminal(clone: Path, environment: dict[str, str]) -> Iterator[Terminal]:
         yield terminal
 
 
+@pytest.fixture
+def terminal_of_several(clone: Path, environment: dict[str, str]) -> Iterator[Terminal]:
+    """A shell beside `make clusters N=3`."""
+    kubeconfig = clone / "build" / "clusters.kubeconfig"
+    with several(kubeconfig, 3), Terminal(clone, environment) as terminal:
+        _write_kubeconfig_of_kubectl(kubeconfig, clone / "home" / ".kube" / "config")
+        yield terminal
+
+
 def _write_kubeconfig_of_kubectl(kubeconfig: Path, path: Path) -> None:
     """With the context that the documents name."""
     content = json.loads(kubeconfig.read_text(encoding="utf-8"))
@@ -84,7 +93,7 @@ def _documents_of(reading: str) -> list[str]:
 def test_the_blocks_do_what_they_show(reading: str, request: pytest.FixtureRequest, clone: Path):
     reader = Reader(reading, clone)
     if reader.needs_a_cluster:
-        reader.terminal = request.getfixturevalue("terminal")
+        reader.terminal = request.getfixturevalue("terminal_of_several" if reader.clusters else "terminal")
     reader.read()
 
 
@@ -158,6 +167,7 @@ class Reader:
         self.expected_warnings: list[str] = rules.get("warnings", [])
         self.in_another_terminal: list[str] = rules.get("in_another_terminal", [])
         self.in_the_foreground: list[str] = rules.get("in_the_foreground", [])
+        self.clusters: int = rules.get("clusters", 0)
         self.prelude: str = rules.get("prelude", "")
         self.terminal: Terminal
         self.printed = ""

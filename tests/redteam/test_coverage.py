@@ -63,6 +63,9 @@ PLUGINS = {
         ("redteam/test_answers.py", "nodes.node_info"),
         "writes nothing",
     ),
+    "plugins/inventory/clusters.py": Attacks(
+        "reads the administrator's own files", "reads names from kubeconfigs, as the modules do", _PURE
+    ),
     "plugins/callback/plain.py": Attacks(
         ("redteam/test_plugins.py", "gpuctl.plain"), "prints what the screens of modules do", _PURE
     ),

@@ -31,7 +31,8 @@ class Connection:
     """Certificates and keys are PEM text rather than paths, because a kubeconfig may hold them inline.
 
     ``authorization`` returns the Authorization header. It is called for each request, from several threads, since exec
-    plugins renew their tokens. ``request_timeout`` is in seconds, for all requests of a task that are not answered.
+    plugins renew their tokens. ``request_timeout`` is in seconds, for all requests of a task that are not answered;
+    ``connect_timeout`` is for the first connection of all, and None where only the former limits that.
     ``concurrency`` is the number of requests to send at once, and of connections to keep for them. ``warning`` is a
     sentence for the user.
     """
@@ -48,6 +49,7 @@ class Connection:
     proxy_headers: Mapping[str, str] = field(default_factory=dict)
     impersonation: tuple[tuple[str, str], ...] = ()
     request_timeout: float = 60.0
+    connect_timeout: float | None = None
     retries: int = 5
     concurrency: int = 10
     warning: str | None = None

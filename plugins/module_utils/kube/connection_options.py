@@ -18,7 +18,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ..redaction import looks_secret, mask_forms, secret_spans
+from ..redaction import mask_forms
 from .connection import Connection, basic, bearer, read_pem
 from .errors import ConnectionProblem
 from .kubeconfig import contexts_of, kubeconfig_secrets, missing_files, read_kubeconfig, shown_kubeconfig
@@ -52,6 +52,7 @@ def connection_argument_spec() -> dict[str, dict[str, Any]]:
         "impersonate_user": {"type": "str"},
         "impersonate_groups": {"type": "list", "elements": "str"},
         "request_timeout": {"type": "int"},
+        "connect_timeout": {"type": "int"},
         "retries": {"type": "int"},
         "allow_plaintext_credentials": {"type": "bool", "no_log": False},
     }
@@ -68,12 +69,12 @@ PROXY_HEADERS = tuple(connection_argument_spec()["proxy_headers"]["options"])
 
 def connection_secrets(params: Mapping[str, Any], environ: Mapping[str, str]) -> set[str]:
     """The secrets in the connection options and their variables; those of a kubeconfig file are learned with it."""
-    options: dict[str, Any] = {name: params.get(name) for name in _CREDENTIALS}
-    variables = (environ.get(f"K8S_AUTH_{name}") for option in _CREDENTIALS for name in ENVIRONMENT[option])
+    options: dict[str, Any] = {name: params.get(name) for name in CREDENTIALS}
+    variables = (environ.get(f"K8S_AUTH_{name}") for option in CREDENTIALS for name in ENVIRONMENT[option])
     headers = [(params.get("proxy_headers") or {}).get(name) for name in PROXY_HEADERS]
     headers += [environ.get(f"K8S_AUTH_PROXY_HEADERS_{name.upper()}") for name in PROXY_HEADERS]
     basic_auth = [str(header) for header in headers if header and ":" in str(header)]
-    urls = [{"server": value} for value in (*(params.get(name) for name in _URLS), *_urls_in(environ)) if value]
+    urls = [{"server": value} for value in (*(params.get(name) for name in URLS), *_urls_in(environ)) if value]
     return {
         *(str(value) for value in (*options.values(), *variables) if value),
         *basic_auth,
@@ -83,40 +84,13 @@ def connection_secrets(params: Mapping[str, Any], environ: Mapping[str, str]) ->
     }
 
 
-_CREDENTIALS = ("api_key", "password")
-_URLS = ("host", "proxy")
-_SHOWN_URLS = (*_URLS, "prometheus_url")
+CREDENTIALS = ("api_key", "password")
+URLS = ("host", "proxy")
+_SHOWN_URLS = (*URLS, "prometheus_url")
 
 
 def _urls_in(environ: Mapping[str, str]) -> list[str | None]:
-    return [environ.get(f"K8S_AUTH_{name.upper()}") for name in _URLS]
-
-
-def environment_credentials(environment: Mapping[str, str], params: Mapping[str, Any]) -> dict[str, Any]:
-    """The options for the credentials among ``K8S_AUTH_*`` variables, as far as ``params`` leave them unset.
-
-    Ansible passes the keyword ``environment`` to a module on a command line, which every user of the machine can read.
-    """
-    texts = (*_CREDENTIALS, *_URLS)
-    given = {name: environment.get(f"K8S_AUTH_{name.upper()}") for name in texts if not params.get(name)}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value}
-    headers = {name: environment.get(f"K8S_AUTH_PROXY_HEADERS_{name.upper()}") for name in PROXY_HEADERS}
-    set_headers = params.get("proxy_headers") or {}
-    if any(headers.values()) and isinstance(set_headers, Mapping):
-        options["proxy_headers"] = {name: value for name, value in headers.items() if value} | {**set_headers}
-    return options
-
-
-def secret_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that are, or hold, a secret."""
-    return {name: value for name, value in environment.items() if looks_secret(name) or secret_spans(value)}
-
-
-def without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that are not passed on as options by ``environment_credentials``."""
-    names = (*_CREDENTIALS, *_URLS, *(f"proxy_headers_{name}" for name in PROXY_HEADERS))
-    passed = {f"K8S_AUTH_{name.upper()}" for name in names}
-    return {name: value for name, value in environment.items() if name not in passed}
+    return [environ.get(f"K8S_AUTH_{name.upper()}") for name in URLS]
 
 
 def shown_params(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,7 +197,7 @@ def is_loopback(server: str) -> bool:
 
 
 # A day; and what an API server handles at once by default (kube-apiserver, --max-mutating-requests-inflight).
-_RANGES = {"request_timeout": (1, 86_400), "retries": (0, 100), "concurrency": (1, 200)}
+_RANGES = {"request_timeout": (1, 86_400), "connect_timeout": (1, 86_400), "retries": (0, 100), "concurrency": (1, 200)}
 
 
 def resolve_options(params: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
@@ -240,7 +214,7 @@ def resolve_options(params: Mapping[str, Any], environ: Mapping[str, str]) -> di
     for option in ("validate_certs", "persist_config", "allow_plaintext_credentials"):
         if isinstance(options[option], str):
             options[option] = options[option].strip().lower() not in ("0", "false", "no", "off", "n", "f")
-    for option in ("request_timeout", "retries"):
+    for option in ("request_timeout", "connect_timeout", "retries"):
         if isinstance(options[option], str):
             try:
                 options[option] = int(options[option])

@@ -200,7 +200,8 @@ class Transport:
         all_headers = self._headers(accept, content_type if payload else None, headers or {})
 
         def once(timeout: float) -> T:
-            response = None
+            response, began = None, self._clock()
+            read = timeout if read_timeout is None else read_timeout
             try:
                 response = self._pool.request(
                     method,
@@ -212,7 +213,7 @@ class Transport:
                     preload_content=False,
                     # A compressed answer can be a thousand times as large: answer.py unpacks it, up to a limit.
                     decode_content=False,
-                    timeout=Timeout(connect=timeout, read=timeout if read_timeout is None else read_timeout),
+                    timeout=Timeout(connect=min(timeout, self._time_to_connect), read=read),
                 )
                 accepted = 200 <= response.status < 300 and not is_page(response)
                 if any_status or (accepted and not (stream and encoding_of(response))):
@@ -222,7 +223,10 @@ class Transport:
                 with received(response, self._large_answers) as answer:
                     raise self._rejection(method, path, answer, live_secret_values(sent))
             except HTTPError as error:
-                raise self._connection_problem(error, broke_off=bool(stream) and response is not None) from None
+                # urllib3 calls a handshake of TLS that takes too long a timeout of reading.
+                is_early = self._clock() - began < read
+                broke_off = bool(stream) and response is not None
+                raise self._connection_problem(error, broke_off=broke_off, is_early=is_early) from None
             except (KubeError, TooMuchData) as problem:
                 if response is not None:
                     response.close()  # unless all of it was read and its connection serves the next request
@@ -241,7 +245,7 @@ class Transport:
 
         def once(timeout: float) -> T:
             try:
-                opened = _open_socket(self._pool, self._connection, timeout)
+                opened = _open_socket(self._pool, self._connection, min(timeout, self._time_to_connect))
                 return handshake(opened, self._connection.server + path, self._headers("*/*", None, {}))
             except (HTTPError, OSError) as error:
                 raise self._connection_problem(error) from None
@@ -297,26 +301,37 @@ class Transport:
         if seconds >= self._outages.left:
             return False
         if problem.is_refused and not self._outages.has_answered:
-            return seconds <= _REFUSED_PER_RETRY * self._connection.retries
+            return seconds <= min(_REFUSED_PER_RETRY * self._connection.retries, self._time_to_connect)
         if attempt < self._connection.retries:
             return _is_retryable(problem, repeats_conflict)
         return bool(self._connection.retries) and self._outages.has_answered and _is_outage(problem)
+
+    @property
+    def _time_to_connect(self) -> float:
+        """The seconds in which a server that has never answered accepts a connection, TLS included."""
+        limit = self._connection.connect_timeout
+        return math.inf if limit is None or self._outages.has_answered else limit
 
     def _require_time(self, method: str, path: str) -> None:
         """Raises ConnectionProblem if earlier requests waited for ``request_timeout`` without an answer."""
         if self._outages.is_over:
             peer, server = self._connection.peer, self._connection.server
             if self._outages.was_refused:
-                raise ConnectionProblem(f"{peer.unreachable}{server}: connection refused. Check {peer.check}.")
+                raise ConnectionProblem(f"{peer.unreachable}{server}: no connection. Check {peer.check}.")
             silent = f"has not answered for {self._connection.request_timeout:.0f} s ({peer.timeout})"
             raise ConnectionProblem(f"request not sent: {method} {path}: {peer.name} {server} {silent}.")
 
-    def _connection_problem(self, error: Exception, *, broke_off: bool = False) -> ConnectionProblem:
-        """The problem of an error of urllib3 or the operating system."""
+    def _connection_problem(
+        self, error: Exception, *, broke_off: bool = False, is_early: bool = True
+    ) -> ConnectionProblem:
+        """The problem of an error of urllib3 or the system; ``is_early``: before the time to read was over."""
         from urllib3.exceptions import ConnectTimeoutError, NewConnectionError  # The first is the base of the second.
+        from urllib3.exceptions import TimeoutError as Urllib3Timeout
 
-        problem = ConnectionProblem(_cannot_reach(self._connection, error))
-        problem.is_refused, problem.broke_off = isinstance(error, NewConnectionError), broke_off
+        # With a time of its own, no connection within it is the end, as a refused one is.
+        too_late = is_early and self._time_to_connect < math.inf and isinstance(error, (TimeoutError, Urllib3Timeout))
+        problem = ConnectionProblem(_cannot_reach(self._connection, error, unconnected=too_late))
+        problem.is_refused, problem.broke_off = too_late or isinstance(error, NewConnectionError), broke_off
         problem.may_be_written = not isinstance(error, ConnectTimeoutError)
         problem.is_transient = not _is_certificate_problem(error)
         return problem
@@ -520,7 +535,7 @@ def _is_certificate_problem(problem: Exception) -> bool:
     return "CERTIFICATE_VERIFY_FAILED" in str(problem) or "doesn't match" in str(problem)
 
 
-def _cannot_reach(connection: Connection, problem: Exception) -> str:
+def _cannot_reach(connection: Connection, problem: Exception, *, unconnected: bool = False) -> str:
     from urllib3.exceptions import NewConnectionError
     from urllib3.exceptions import TimeoutError as Urllib3Timeout  # no connection counts as a timeout there
 
@@ -532,7 +547,11 @@ def _cannot_reach(connection: Connection, problem: Exception) -> str:
         )
     via = f" through the proxy {connection.proxy}" if connection.proxy else ""
     if isinstance(problem, (TimeoutError, Urllib3Timeout)) and not isinstance(problem, NewConnectionError):
-        cause = f"no answer within {connection.request_timeout:.0f} s ({peer.timeout})"
+        cause = (
+            f"no connection within {connection.connect_timeout} s (connect_timeout)"
+            if unconnected
+            else (f"no answer within {connection.request_timeout:.0f} s ({peer.timeout})")
+        )
     elif _NO_TLS.search(str(problem)):
         return (
             f"{peer.unreachable}{connection.server}{via}: no TLS on this port. Check the port, and whether "

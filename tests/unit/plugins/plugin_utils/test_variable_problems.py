@@ -12,6 +12,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables
     shared_variables,
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.variable_problems import (
+    several_clusters,
     unknown_variables,
     value_problems,
 )
@@ -169,3 +170,34 @@ def test_a_job_of_awx_names_the_question_of_the_survey() -> None:
     assert value_problems(described_playbooks()["provision"], {}, in_awx=True) == [
         "Missing variable: gpuctl_dir or gpuctl_node_labels or gpuctl_plan. Set the extra variable."
     ]
+
+
+def test_a_playbook_for_one_cluster_names_those_that_it_would_run_on() -> None:
+    playbooks = described_playbooks()
+    for name in ("submit", "submit_training", "delete", "notebook_copy", "teardown"):
+        (problem,) = several_clusters(playbooks[name], ["a", "b", "c", "d"], {}, "a", in_awx=False)
+        these = "and these are 4: a, b, c and 1 more. Add --limit a."
+        assert problem == f"runwhere.gpuctl.{name} is for one cluster, {these}"
+        assert several_clusters(playbooks[name], ["a"], {}, "a", in_awx=False) == []
+    assert several_clusters(playbooks["status"], ["a", "b"], {}, "a", in_awx=False) == []
+    (problem,) = several_clusters(playbooks["submit"], ["a", "b"], {}, "a", in_awx=True)
+    assert problem.endswith("a, b. Set the limit of the job to one, such as a.")
+
+
+@pytest.mark.parametrize(
+    ("values", "problems"),
+    [
+        ({"gpuctl_watch": "5"}, ["gpuctl_watch is for one cluster, and these are 2: a, b. Add --limit a."]),
+        ({"gpuctl_watch": ""}, []),
+        (
+            {"gpuctl_output": "plan.html"},
+            [
+                "gpuctl_output: each cluster would write to this file, and these are 2: a, b. Add --limit a, or write "
+                "{{ inventory_hostname }} in its name."
+            ],
+        ),
+        ({"gpuctl_output": "plan-b.html"}, []),
+    ],
+)
+def test_what_several_clusters_would_overwrite_is_refused(values: dict[str, Any], problems: list[str]) -> None:
+    assert several_clusters(described_playbooks()["status"], ["a", "b"], values, "b", in_awx=False) == problems

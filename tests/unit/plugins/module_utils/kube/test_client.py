@@ -562,6 +562,34 @@ def test_a_silent_server_costs_a_task_request_timeout_once(answered, retries, mo
     assert pool.requests > before
 
 
+@pytest.mark.parametrize("error", [urllib3.exceptions.ConnectTimeoutError, urllib3.exceptions.ReadTimeoutError])
+def test_a_server_to_which_there_is_no_connection_costs_connect_timeout(error, monkeypatch):
+    """urllib3 calls it a timeout of reading if TCP connects and TLS does not."""
+
+    class UnconnectedPool(SilentPool):
+        def request(self, method, url, *, timeout, **options):
+            self.clock.sleep(timeout.connect_timeout)
+            raise error(*([None, url, "timed out"] if error is urllib3.exceptions.ReadTimeoutError else ["timed out"]))
+
+    clock = Clock()
+    monkeypatch.setattr(transport, "_open_pool", lambda connection: (UnconnectedPool(clock), ""))
+    api = Client(Connection("https://down", request_timeout=60, connect_timeout=4), clock.sleep, clock)
+    for _request in range(3):
+        with pytest.raises(ConnectionProblem, match=r"https://down: no connection"):
+            api.list_first(NODE)
+    assert clock.spent == 4
+
+
+def test_a_server_that_has_answered_has_longer_than_connect_timeout(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(transport, "_open_pool", lambda connection: (SilentPool(clock, 1), ""))
+    api = Client(Connection("https://slow", request_timeout=60, connect_timeout=4), clock.sleep, clock)
+    api.list_first(NODE)
+    with pytest.raises(ConnectionProblem, match="no answer within 60 s"):
+        api.list_first(NODE)
+    assert clock.spent > 50
+
+
 class PartlySilentPool(SilentPool):
     """One that answers whatever is not about pods."""
 
@@ -597,7 +625,7 @@ def test_an_address_that_refuses_connections_is_reported_within_five_seconds():
     assert 1 < clock.spent < 5
     spent = clock.spent
     with pytest.raises(
-        ConnectionProblem, match=rf"cannot reach the API server {url}: connection refused\. Check that the cluster"
+        ConnectionProblem, match=rf"cannot reach the API server {url}: no connection\. Check that the cluster"
     ):
         api.list_first(POD)
     assert clock.spent == spent

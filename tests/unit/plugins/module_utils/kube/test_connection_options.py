@@ -59,8 +59,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, Any]]] = {
     ),
     "numbers": (
         HOST,
-        {"K8S_AUTH_REQUEST_TIMEOUT": "7", "K8S_AUTH_RETRIES": "0"},
-        {"request_timeout": 7.0, "retries": 0},
+        {"K8S_AUTH_REQUEST_TIMEOUT": "7", "K8S_AUTH_RETRIES": "0", "K8S_AUTH_CONNECT_TIMEOUT": "3"},
+        {"request_timeout": 7.0, "retries": 0, "connect_timeout": 3},
     ),
     "groups": (
         {**HOST, "impersonate_user": "u"},

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Hosts of an inventory that are clusters: the group of them, and the connection in their variables. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..module_utils.kube.connection_options import connection_argument_spec
+
+GROUP = "gpuctl_clusters"
+PREFIX = "gpuctl_cluster_"
+TAGS = f"{PREFIX}tags"
+
+# What says which cluster it is. An option or variable of one cluster beside that of another would mix them.
+_NAMES_A_CLUSTER = ("kubeconfig", "context", "host")
+_OF_A_CLUSTER = (
+    *_NAMES_A_CLUSTER,
+    *("api_key", "username", "password", "client_cert", "client_key", "ca_cert", "validate_certs"),
+)
+_SECONDS_TO_CONNECT = 4
+
+
+def cluster_options(
+    given: Mapping[str, Any], variables: Mapping[str, Any], template: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """The connection options in the variables of a host, ``gpuctl_cluster_kubeconfig`` and others.
+
+    None if the host has none that names a cluster, or if the task names one itself.
+    """
+    if any(given.get(name) for name in _NAMES_A_CLUSTER):
+        return {}
+    names = [name for name in connection_argument_spec() if f"{PREFIX}{name}" in variables]
+    options = {name: template(variables[f"{PREFIX}{name}"]) for name in names}
+    options = {name: value for name, value in options.items() if value not in (None, "")}
+    return options if any(name in options for name in _NAMES_A_CLUSTER) else {}
+
+
+def cluster_environment(options: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables for a task on a cluster with these options: empty those that are about another cluster.
+
+    A cluster that is down is one of several, so its task gives up early unless somebody says otherwise.
+    """
+    if not options:
+        return {}
+    aliases = {name: spec.get("aliases", ()) for name, spec in connection_argument_spec().items()}
+    kept = {"kubeconfig"} if "context" in options and "kubeconfig" not in options else set()
+    names = [each for name in _OF_A_CLUSTER if name not in kept for each in (name, *aliases[name])]
+    limit = environ.get("K8S_AUTH_CONNECT_TIMEOUT") or str(_SECONDS_TO_CONNECT)
+    return {**{f"K8S_AUTH_{name.upper()}": "" for name in names}, "K8S_AUTH_CONNECT_TIMEOUT": limit}
+
+
+def clusters_of_play(variables: Mapping[str, Any]) -> list[str]:
+    """The hosts of the play that are clusters of the inventory, in its order; those that have failed as well."""
+    clusters = set((variables.get("groups") or {}).get(GROUP) or ())
+    return [str(host) for host in variables.get("ansible_play_hosts_all") or () if host in clusters]
+
+
+def cluster_of_several(variables: Mapping[str, Any]) -> str | None:
+    """The host of the task, if it is one of several clusters of its play."""
+    clusters, host = clusters_of_play(variables), str(variables.get("inventory_hostname"))
+    return host if len(clusters) > 1 and host in clusters else None

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Several clusters as hosts of one inventory: the plugin clusters, and tasks and playbooks over its hosts."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubesim import Cluster
+
+from .ansible import Ansible, Run
+from .manifests import training
+
+NAMES = ("east", "west")
+PLAIN = {"ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain", "COLUMNS": "80"}
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Cluster]]:
+    with Cluster(nodes=2, tls=True).running() as east, Cluster(nodes=3, tls=True).running() as west:
+        yield dict(zip(NAMES, (east, west), strict=True))
+
+
+@pytest.fixture(scope="module")
+def silent() -> Iterator[str]:
+    """The URL of a server that accepts connections and never says anything, as a load balancer without a backend."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"https://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.fixture
+def ansible(tmp_path: Path, clusters: dict[str, Cluster], silent: str) -> Ansible:
+    """With an inventory of both, and the variables of a cluster that is none of them."""
+    (tmp_path / "kubeconfigs").mkdir()
+    for name, cluster in clusters.items():
+        cluster.kubeconfig(tmp_path / "kubeconfigs" / f"{name}.kubeconfig")
+    inventory: dict[str, Any] = {
+        "plugin": "runwhere.gpuctl.clusters",
+        "kubeconfig": ["kubeconfigs"],
+        "tags": {"east": {"region": "eu", "price": 2.5}, "west": {"region": "us"}},
+    }
+    (tmp_path / "clusters.yml").write_text(yaml.safe_dump(inventory))
+    other = {"K8S_AUTH_HOST": silent, "K8S_AUTH_API_KEY": "of-another-cluster"}
+    return Ansible(tmp_path, {"ANSIBLE_INVENTORY": str(tmp_path / "clusters.yml"), **other, **PLAIN})
+
+
+def play(ansible: Ansible, *tasks: dict[str, Any], hosts: str = "gpuctl_clusters") -> Run:
+    path = ansible.directory / "play.yml"
+    path.write_text(yaml.safe_dump([{"hosts": hosts, "gather_facts": False, "tasks": [*tasks]}], sort_keys=False))
+    return ansible.run("ansible-playbook", str(path))
+
+
+def playbook(ansible: Ansible, name: str, *arguments: str) -> Run:
+    return ansible.run("ansible-playbook", f"runwhere.gpuctl.{name}", *arguments)
+
+
+def names_of(cluster: Cluster, kind: str) -> set[str]:
+    return {obj["metadata"]["name"] for obj in cluster.objects() if obj["kind"] == kind}
+
+
+def test_the_inventory_has_a_host_and_groups_for_each_cluster(ansible: Ansible) -> None:
+    run = ansible.run("ansible-inventory", "--list", "--output", "listing.json")
+    assert run.status == 0, run.output
+    found = json.loads(
+        (ansible.directory / "listing.json").read_text(), object_hook=lambda each: each.get("__ansible_unsafe", each)
+    )
+    assert found["gpuctl_clusters"]["hosts"] == ["east", "west"]
+    assert found["region_eu"]["hosts"] == ["east"]
+    east = found["_meta"]["hostvars"]["east"]
+    assert east["gpuctl_cluster_kubeconfig"] == str(ansible.directory / "kubeconfigs" / "east.kubeconfig")
+    assert east["gpuctl_cluster_tags"] == {"region": "eu", "price": 2.5}
+    assert "price_2_5" not in found
+
+
+def test_a_misspelt_option_is_named(ansible: Ansible) -> None:
+    (ansible.directory / "clusters.yml").write_text("plugin: runwhere.gpuctl.clusters\ncontext: [a]\n")
+    strict = replace(ansible, environment={**ansible.environment, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"})
+    run = strict.run("ansible-inventory", "--list")
+    assert run.status != 0
+    assert "'context': unknown option of runwhere.gpuctl.clusters. Did you mean contexts?" in " ".join(
+        run.output.split()
+    )
+
+
+@pytest.mark.parametrize("fast_path", ["1", "0"])
+def test_a_task_acts_in_the_cluster_of_its_host(fast_path: str, ansible: Ansible, clusters: dict[str, Cluster]) -> None:
+    """Not in that of the variables K8S_AUTH_*, and each host gets its own result."""
+    own = replace(ansible, environment={**ansible.environment, "GPUCTL_FAST_PATH": fast_path})
+    manifest = training(f"job-{fast_path}-{{{{ inventory_hostname }}}}")
+    check = {"that": "nodes.results | length == {'east': 2, 'west': 3}[inventory_hostname]"}
+    run = play(
+        own,
+        {"runwhere.gpuctl.gpuctl_job": {"definition": manifest}},
+        {"runwhere.gpuctl.gpuctl_node_info": {}, "register": "nodes"},
+        {"ansible.builtin.assert": check},
+    )
+    assert run.status == 0, run.output
+    made = {f"job-{fast_path}-{name}" for name in NAMES}
+    assert [names_of(cluster, "Job") & made for cluster in clusters.values()] == [
+        {f"job-{fast_path}-east"},
+        {f"job-{fast_path}-west"},
+    ]
+    assert "of-another-cluster" not in run.output
+
+
+def test_a_cluster_of_another_inventory_has_its_token_in_a_template(
+    ansible: Ansible, clusters: dict[str, Cluster]
+) -> None:
+    east = clusters["east"]
+    (ansible.directory / "ca.pem").write_bytes(east.ca or b"")
+    variables = {
+        "ansible_connection": "local",
+        "gpuctl_cluster_host": east.url,
+        "gpuctl_cluster_ca_cert": "{{ inventory_dir }}/ca.pem",
+        "gpuctl_cluster_api_key": "{{ secret_of_east }}",
+        "secret_of_east": east.token,
+    }
+    hosts = {"all": {"children": {"gpuctl_clusters": {"hosts": {"static": variables}}}}}
+    (ansible.directory / "static.yml").write_text(yaml.safe_dump(hosts))
+    static = {**ansible.environment, "ANSIBLE_INVENTORY": str(ansible.directory / "static.yml")}
+    run = playbook(replace(ansible, environment=static), "status")
+    assert run.status == 0, run.output
+    assert "2 nodes: 2 active" in run.output
+    assert "static: changed=0 failed=0" in run.output
+    assert east.token not in run.output
+
+
+def test_a_task_that_names_a_cluster_itself_goes_there(ansible: Ansible, clusters: dict[str, Cluster]) -> None:
+    kubeconfig = str(ansible.directory / "kubeconfigs" / "west.kubeconfig")
+    del ansible.environment["K8S_AUTH_HOST"], ansible.environment["K8S_AUTH_API_KEY"]
+    run = play(
+        ansible,
+        {"runwhere.gpuctl.gpuctl_node_info": {"kubeconfig": kubeconfig}, "register": "nodes"},
+        {"ansible.builtin.assert": {"that": "nodes.results | length == 3"}},
+        hosts="east",
+    )
+    assert run.status == 0, run.output
+
+
+def test_a_playbook_for_one_cluster_asks_for_one(ansible: Ansible, clusters: dict[str, Cluster]) -> None:
+    (ansible.directory / "job.yaml").write_text(yaml.safe_dump(training("one")))
+    run = playbook(ansible, "submit", "-e", "gpuctl_src=job.yaml")
+    assert run.status == 2
+    expected = "runwhere.gpuctl.submit is for one cluster, and these are 2: east, west. Add --limit east."
+    assert expected in " ".join(run.output.split())
+    run = playbook(ansible, "submit", "-e", "gpuctl_src=job.yaml", "--limit", "west")
+    assert run.status == 0, run.output
+    assert ["one" in names_of(cluster, "Job") for cluster in clusters.values()] == [False, True]
+
+
+def test_each_screen_has_the_name_of_its_cluster(ansible: Ansible) -> None:
+    for name, words in (("status", "nodes:"), ("usage", " UTC"), ("doctor", "checks:")):
+        run = playbook(ansible, name, *(["-e", "gpuctl_fail_on=never"] if name == "doctor" else []))
+        assert run.status == 0, run.output
+        screens = run.output.split("==== ")[1:]
+        assert sorted(screen.partition(" ====")[0] for screen in screens) == ["east", "west"]
+        assert all(words in screen for screen in screens)
+    alone = playbook(ansible, "status", "--limit", "west")
+    assert "====" not in alone.output
+    assert "3 nodes: 3 active" in alone.output
+
+
+def test_a_cluster_that_is_down_costs_five_seconds_and_hides_no_other(ansible: Ansible, silent: str) -> None:
+    down: dict[str, Any] = {
+        "clusters": [{"name": "c", "cluster": {"server": silent}}],
+        "users": [],
+        "current-context": "c",
+    }
+    down["contexts"] = [{"name": "c", "context": {"cluster": "c", "user": ""}}]
+    (ansible.directory / "kubeconfigs" / "down.kubeconfig").write_text(json.dumps(down))
+    run = playbook(ansible, "status")
+    assert run.status == 2
+    titles = {line for line in run.output.splitlines() if line.startswith("====")}
+    assert titles == {"==== east ====", "==== west ===="}
+    reason = f"cannot reach the API server {silent}: no connection within 4 s (connect_timeout)."
+    assert reason in " ".join(run.output.split())
+    counts = [line for line in run.output.splitlines() if "changed=" in line]
+    assert [line.rpartition(" unreachable")[0] for line in counts] == [
+        "down: changed=0 failed=1",
+        "east: changed=0 failed=0",
+        "west: changed=0 failed=0",
+    ]
