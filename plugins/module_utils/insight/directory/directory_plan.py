@@ -170,16 +170,7 @@ def _message_of(problem: Exception) -> str:
 
 
 def _plan_pools(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
-    own = PoolOptions(
-        src=list(options.src),
-        allow_empty=True,
-        force=options.force,
-        drain=options.drain,
-        allowed_namespaces=options.allowed_namespaces,
-        source=options.source,
-        adopt=options.adopt,
-        concurrency=options.concurrency,
-    )
+    own = PoolOptions.taken_from(options, allow_empty=True)
     task = task.with_options(own)
     requests = select_pools(own)
     found.declare("pool", (("", request.name) for request in requests))
@@ -250,15 +241,8 @@ def label_step(change: LabelChange) -> Step:
 
 
 def _plan_quotas(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
-    own = QuotaOptions(
-        src=list(options.src),
-        allow_empty=True,
-        allowed_namespaces=options.allowed_namespaces,
-        force_conflicts=options.force_conflicts,
-        source=options.source,
-        adopt=options.adopt,
-        concurrency=options.concurrency,
-    )
+    # ``force`` is that of pools and labels. Quotas and jobs have another of this name, which deletes.
+    own = QuotaOptions.taken_from(options, allow_empty=True, force=False)
     quota_task = task.with_options(own)
     quotas, mistakes = select_quotas(own)
     require_allowed(quota_task, [namespace for quota in quotas for namespace in quota.namespaces], "users")
@@ -285,12 +269,7 @@ def _plan_quotas(task: Task[Any], options: DirectoryOptions, found: DirectoryPla
 def _plan_policies(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
     if options.policies is None:
         return
-    given = [
-        PolicyOptions(
-            src=file, allowed_namespaces=options.allowed_namespaces, source=options.source, adopt=options.adopt
-        )
-        for file in options.policies
-    ]
+    given = [PolicyOptions.taken_from(options, src=file) for file in options.policies]
     policies = [(own, rules) for own in given if (rules := rules_in(own)) is not None]
     # All of them before any is planned: one that cannot be must not make the others seem to be no longer declared.
     found.declare("policy", (("", rules.name) for _own, rules in policies))
@@ -332,24 +311,7 @@ def _plan_labels(task: Task[Any], options: DirectoryOptions, found: DirectoryPla
 
 
 def _plan_jobs(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
-    own = JobOptions(
-        src=list(options.src),
-        allow_empty=True,
-        namespace=options.namespace,
-        allowed_namespaces=options.allowed_namespaces,
-        rerun=options.rerun,
-        upgrade=options.upgrade,
-        on_immutable=options.on_immutable,
-        recreate=options.recreate,
-        strict=options.strict,
-        takeover=options.takeover,
-        force_conflicts=options.force_conflicts,
-        wait_for_nodes=options.wait_for_nodes,
-        source=options.source,
-        adopt=options.adopt,
-        continue_on_error=True,
-        concurrency=options.concurrency,
-    )
+    own = JobOptions.taken_from(options, allow_empty=True, force=False, continue_on_error=True)
     job_task = task.with_options(own)
     # What the directory declares of pools and quotas is known here, so it is judged.
     jobs = [replace(job, declared=frozenset()) for job in select_jobs(job_task, builds_objects=True)]
