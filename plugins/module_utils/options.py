@@ -33,12 +33,6 @@ class Options:
         """The options among the parameters that Ansible has validated."""
         return cls(**{each.name: params[each.name] for each in fields(cls)})
 
-    @classmethod
-    def taken_from(cls: type[OptionsT], other: Options, **given: Any) -> OptionsT:
-        """The options that another task has too, with its values, and others that are given."""
-        shared = {each.name for each in fields(cls)} & {each.name for each in fields(other)}
-        return cls(**{**{name: getattr(other, name) for name in shared}, **given})
-
 
 @dataclass(frozen=True, kw_only=True)
 class ConcurrencyOptions(Options):

@@ -34,10 +34,10 @@ def one_line(text: str) -> str:
 
 def printable_data(data: Any) -> Any:
     """Lists, tuples and dictionaries with printable texts, keys among them. What needs no change is not copied."""
-    return _converted(data) if _acts(data) else data
+    return _converted(data) if _acts_on_terminal(data) else data
 
 
-def _acts(data: Any) -> bool:
+def _acts_on_terminal(data: Any) -> bool:
     """Whether any text in it has such a character. Results have tens of thousands of texts, and hardly ever one."""
     rest = [data]
     while rest:

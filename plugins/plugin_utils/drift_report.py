@@ -75,7 +75,7 @@ def _fields(rows: Iterable[Row]) -> Groups:
             objects[row["kind"], row["namespace"], row["name"]].append(row)
     groups = [
         Group(
-            f"{_place(own[0])} ({own[0]['manifest']}){_last_run(own[0])}:",
+            f"{_row_place(own[0])} ({own[0]['manifest']}){_last_run(own[0])}:",
             [(f"{row['field']}: {difference(row)}", blame_text(row)) for row in own],
         )
         for own in objects.values()
@@ -96,7 +96,7 @@ def _whole_object(row: Row) -> str:
     by = f", submitted by {row['submitted_by']}" if row["submitted_by"] else ""
     theirs = ". It is theirs, and no drift" if row["level"] == "info" else ""
     does = f" {row['live']}" if row["live"] else ""
-    return f"{_place(row)} ({row['manifest']}{by}){does}{theirs}"
+    return f"{_row_place(row)} ({row['manifest']}{by}){does}{theirs}"
 
 
 def _problem(each: Row) -> str:
@@ -124,7 +124,7 @@ def _restore_argument(fields: Iterable[str]) -> str:
 _PLAIN = re.compile(r"[\w./:,@%+\[\]-]+", re.ASCII)
 
 
-def _place(row: Row) -> str:
+def _row_place(row: Row) -> str:
     return qualified_name(row["kind"], row["namespace"], row["name"])
 
 

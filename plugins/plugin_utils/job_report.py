@@ -87,7 +87,7 @@ def _sweep_section(jobs: Sequence[Row]) -> Section:
 
 def _job_sections(job: Row) -> Iterator[Section]:
     title = f"{job['kind'] or 'job'} {job['name']} in namespace {job['namespace']}"
-    facts = Facts(title, [(key, name, cell_text(value)) for key, name, value in _known(job)])
+    facts = Facts(title, [(key, name, cell_text(value)) for key, name, value in _known_facts(job)])
     yield Section(title, [facts])
     pods = _pods_with_images(job.get("pods") or [])
     yield Section("Pods", [Table(_POD_COLUMNS, pods, "Pods of the job", first=None)])
@@ -142,7 +142,7 @@ def _merged_events(events: Iterable[Row]) -> list[Row]:
     ]
 
 
-def _known(job: Row) -> Iterator[tuple[str, str, Any]]:
+def _known_facts(job: Row) -> Iterator[tuple[str, str, Any]]:
     """The facts that there are, as key, title and value."""
     for key, title in _FACTS:
         value = job.get(key)

@@ -72,7 +72,7 @@ def plan_report(result: Mapping[str, Any]) -> Report:
     pools = Table(_POOL_COLUMNS, [_pool_cells(row) for row in result["pools"]], "Before and after", first=None)
     nodes = Table(_NODE_COLUMNS, [_node_cells(row) for row in result["nodes"]], "Nodes before and after")
     teams = Table(_TEAM_COLUMNS, _teams(result), "Where something changes", noun="team", first=_FIRST)
-    left = [f"{row['kind']} {_place(row)}" for row in result["not_declared"]]
+    left = [f"{row['kind']} {_row_place(row)}" for row in result["not_declared"]]
     return Report(
         "Plan of changes to the GPU cluster",
         [
@@ -84,14 +84,14 @@ def plan_report(result: Mapping[str, Any]) -> Report:
                     Notes(warnings, "warning", noun="warning", first=_FIRST),
                 ],
             ),
-            Section("In numbers", [Figures(_figures(result))], on="page"),
+            Section("In numbers", [Figures(_plan_figures(result))], on="page"),
             Section(
                 "What changes", [changes if rows else Text("Everything is as declared.")], on="" if rows else "page"
             ),
             Section("Reasons", [Notes(_reasons(rows), "warning", noun="reason", first=_FIRST)]),
             Section("", [Text(text) for text in _costs(result)], on="screen", tight=True),
             Section("Pools", [pools, *_pool_bars(result)]),
-            Section("Nodes", [Notes(_moves(result), noun="move", first=_FIRST)]),
+            Section("Nodes", [Notes(_node_moves(result), noun="move", first=_FIRST)]),
             Section("", [nodes], on="page"),
             Section("Teams", [teams]),
             Section("Not declared any more", [Names("No longer declared by this source, and left as is", left)]),
@@ -138,13 +138,13 @@ def _by_interest(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=rank)
 
 
-def _place(row: Row) -> str:
+def _row_place(row: Row) -> str:
     return qualified_name(row["namespace"], row["name"])
 
 
 def _problems(result: Row) -> list[str]:
     return [
-        line if _names_itself(each, line) else f"{each['kind']} {_place(each)}: {line}"
+        line if _names_itself(each, line) else f"{each['kind']} {_row_place(each)}: {line}"
         for each in result["problems"]
         for line in str(each["problem"]).splitlines()
     ]
@@ -162,14 +162,14 @@ def _reasons(rows: Iterable[Row]) -> list[str]:
             continue
         parts = [row["reason"], row["hint"] if row["reason"] else None, row["note"]]
         if text := " ".join(filter(None, parts)):
-            found.append(f"{_place(row)}: {text}")
+            found.append(f"{_row_place(row)}: {text}")
     return found
 
 
 def _preemptions(rows: Iterable[Row]) -> list[str]:
     """Whose work ends for jobs of the plan: jobs of others, which no row is about."""
     return [
-        f"Preempts: {_place(row)} preempts {', '.join(row['preempts'])}, or others of the same priority."
+        f"Preempts: {_row_place(row)} preempts {', '.join(row['preempts'])}, or others of the same priority."
         for row in rows
         if row["preempts"] and not row["problem"]
     ]
@@ -187,7 +187,7 @@ def _costs(result: Row) -> list[str]:
     return lines
 
 
-def _figures(result: Row) -> list[tuple[str, Any, str]]:
+def _plan_figures(result: Row) -> list[tuple[str, Any, str]]:
     totals = result["totals"]
     changes = sum(not row["problem"] for row in result["results"])
     lost = f"{totals['gpu_hours_lost']:.1f} GPU-hours" if totals["hours_lost"] else ""
@@ -242,14 +242,14 @@ def _pool_bars(result: Row) -> list[Bars]:
     return [Bars("GPUs in use", bars, ("in use", "free"), "GPUs")] if bars else []
 
 
-def _moves(result: Row) -> list[str]:
+def _node_moves(result: Row) -> list[str]:
     """The nodes that change their pool, those without jobs together."""
     lines, quiet = [], dict[tuple[str, str], list[str]]()
     for node in result["nodes"]:
         if not node["moves"]:
             continue
         if node["jobs"]:
-            jobs = abridged([f"{_place(job)} ({number_of(job['gpus'], 'GPU')})" for job in node["jobs"]], _NAMES)
+            jobs = abridged([f"{_row_place(job)} ({number_of(job['gpus'], 'GPU')})" for job in node["jobs"]], _NAMES)
             lines.append(
                 f"{node['node']} moves from pool {node['pool_before']} to {node['pool_after']}. Pods on it continue, "
                 f"but new pods of these jobs go elsewhere: {jobs}."

@@ -291,7 +291,7 @@ def quotas_block(quotas: Sequence[Row], unreadable: Mapping[str, str], width: in
         return []
     most_used = sorted(quotas, key=_percent, reverse=True)
     shown = most_used[: room.rows] if room and _exceeds(room, quotas) else quotas
-    rows = [{**row, **{f"shown_{key}": _use(row.get(key)) for key in ("gpu", "cpu", "memory")}} for row in shown]
+    rows = [{**row, **{f"shown_{key}": _use_text(row.get(key)) for key in ("gpu", "cpu", "memory")}} for row in shown]
     return table_lines(rows, _QUOTA_COLUMNS, width) + rest_line(len(quotas) - len(shown), "quota")
 
 
@@ -300,7 +300,7 @@ def _percent(quota: Row) -> float:
     return max((use.get("percent") or 0.0 for use in uses), default=0.0)
 
 
-def _use(use: Mapping[str, Any] | None) -> str:
+def _use_text(use: Mapping[str, Any] | None) -> str:
     if not use:
         return "no limit"
     return f"{_UNKNOWN if use['used'] is None else use['used']} of {use['hard']}"
@@ -349,7 +349,7 @@ def _gpus(job: Row) -> str:
     """``2x8`` of two pods, ``8 of 16`` of a quota. A job that is not known requests nothing."""
     wanted, gpu = job.get("pods_wanted") or 0, job.get("gpu")
     if isinstance(gpu, Mapping):
-        return _use(gpu)
+        return _use_text(gpu)
     if wanted > 1 and gpu:
         return f"{wanted}x{gpu}"
     return str(gpu or job.get("gpu_share") or _partitions(job) or "-")
@@ -527,7 +527,7 @@ def changes_screen(
     most = None if everything else Room().reasons
     rows = [{**row, "action": "failed"} if _is_refused(row) else row for row in rows]
     fits = [row["fit"] for row in rows if row.get("fit")] if predicts else []
-    by_interest = sorted(rows, key=_interest)
+    by_interest = sorted(rows, key=_order_of_change)
     # A sweep is submitted as one. What stops or deletes jobs names each.
     folds = {row.get("action") for row in rows} <= _SUBMITTED
     groups = _by_sweep(by_interest) if folds else [[row] for row in by_interest]
@@ -568,7 +568,7 @@ def _preempting(row: Row) -> Row:
     return {**row, "status": None, "reason": fit["reason"]}
 
 
-def _interest(row: Row) -> tuple[bool, bool, int]:
+def _order_of_change(row: Row) -> tuple[bool, bool, int]:
     """What failed comes first, and what nothing was done to last; before that, jobs that would not run."""
     fit = row.get("fit")
     return not row.get("error"), row.get("action") == _NO_CHANGE, _by_verdict(fit) if fit else len(_VERDICTS)
@@ -583,11 +583,11 @@ def _change_cells(jobs: Sequence[Row], *, predicts: bool) -> dict[str, Any]:
     cells = {**jobs[0], "url": _first_url(jobs[0])}
     if len(jobs) > 1:
         cells |= {"name": jobs[0]["sweep"], "kind": "sweep", "url": None}
-        cells |= {key: _alike([str(job.get(key) or "-") for job in jobs]) for key in ("action", "status")}
+        cells |= {key: _values_text([str(job.get(key) or "-") for job in jobs]) for key in ("action", "status")}
     if predicts:
         cells |= {
             "gpus": _gpus_together(jobs),
-            "shown_verdict": _alike([_runs(job) for job in jobs]),
+            "shown_verdict": _values_text([_runs(job) for job in jobs]),
             "status": None,
             "url": None,
         }
@@ -600,7 +600,7 @@ def _runs(job: Row) -> str:
     return SHORT_VERDICTS[fit["verdict"]] if fit else str(job.get("status") or "-")
 
 
-def _alike(values: Sequence[str]) -> str:
+def _values_text(values: Sequence[str]) -> str:
     """``create``, or ``3 create, 1 unchanged``."""
     counts = Counter(values).most_common()
     return counts[0][0] if len(counts) == 1 else ", ".join(f"{number} {value}" for value, number in counts)

@@ -189,7 +189,7 @@ def send_mail(mailbox: Mailbox, notification: Notification, options: Mapping[str
                 server.login(mailbox.username, mailbox.password or "")
             return _answers(server.send_message(mail))
         finally:
-            _leave(server)
+            _quit_smtp(server)
 
     def send() -> dict[str, str]:
         try:
@@ -233,7 +233,7 @@ def _answer_text(code: int, said: bytes | str) -> str:
     return one_line(f"{code} {said if isinstance(said, str) else said.decode(errors='replace')}")
 
 
-def _leave(server: smtplib.SMTP) -> None:
+def _quit_smtp(server: smtplib.SMTP) -> None:
     """Whatever the server would answer, or if it never did: a mail that it has taken is not sent again for that."""
     with suppress(smtplib.SMTPException, OSError):
         server.putcmd("quit")

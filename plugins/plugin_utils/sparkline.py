@@ -21,7 +21,7 @@ def sparkline(
 
     Of several values in one character, the highest counts: a curve must not lose its peak. None is a gap.
     """
-    shown = _bins(values, width)
+    shown = _highest_of_columns(values, width)
     top = max((value for value in shown if value is not None), default=low) if high is None else high
     return "".join(GAP if value is None else levels[_level_of(value, low, top, len(levels))] for value in shown)
 
@@ -45,7 +45,7 @@ def on_grid(points: Iterable[tuple[float, float]], start: float, end: float, ste
     return found
 
 
-def _bins(values: Sequence[float | None], width: int) -> list[float | None]:
+def _highest_of_columns(values: Sequence[float | None], width: int) -> list[float | None]:
     count = min(len(values), max(width, 1))
     bounds = [len(values) * number // count for number in range(count + 1)] if count else []
     return [

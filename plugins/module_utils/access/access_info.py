@@ -79,7 +79,7 @@ def _rights(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[di
         permission, place = question
         verb, resource, *elsewhere = permission.split()
         place = elsewhere[-1] if elsewhere else place
-        return _may(client, verb, resource, place, options.user or "", groups)
+        return _is_allowed(client, verb, resource, place, options.user or "", groups)
 
     questions = list(dict.fromkeys((permission, place) for place, _right, needed in asked for permission in needed))
     try:
@@ -98,7 +98,7 @@ def _rights(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[di
     return rows
 
 
-def _may(client: Client, verb: str, resource: str, namespace: str, user: str, groups: Sequence[str]) -> bool:
+def _is_allowed(client: Client, verb: str, resource: str, namespace: str, user: str, groups: Sequence[str]) -> bool:
     """Whether the account, or a user with groups, has a verb on a resource, written as kubectl does.
 
     The authorizers decide, whichever they are. To ask about others takes a permission of its own.

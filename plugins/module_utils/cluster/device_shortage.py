@@ -66,10 +66,10 @@ def device_shortage(pod: Object, nodes: Sequence[Node], devices: Inventory, jobs
             last = shortages[-1] or first
             others = f"none of {len(shortages)} alternatives can be had, the last of them because {last.text}"
             return Shortage(others, last.hint, all(one.lasting for one in shortages if one))
-    return _together(wanted) if wanted else None
+    return _unmet_together(wanted) if wanted else None
 
 
-def _together(wanted: Sequence[Sequence[_Wanted]]) -> Shortage:
+def _unmet_together(wanted: Sequence[Sequence[_Wanted]]) -> Shortage:
     """Each could be had by itself: a constraint, another claim, or CEL that is not understood."""
     texts = enumerated([alternatives[0].text for alternatives in wanted], "and")
     others = [term for alternatives in wanted for one in alternatives for term in one.selection.others]
@@ -145,9 +145,11 @@ def _shortage_of_devices(
     tolerated = [one for one in left if not one.untolerated(wanted.tolerations)]
     if not tolerated:
         keys = sorted({key for one in left for key in one.untolerated(wanted.tolerations)})
-        text = f"the {_of(len(left), number)} of {where} that it could have are tainted: {enumerated(keys, 'and')}"
+        text = (
+            f"the {_share_of(len(left), number)} of {where} that it could have are tainted: {enumerated(keys, 'and')}"
+        )
         return Shortage(f"it needs {wanted.text}, but {text}", "Mend the devices, or wait until the driver has")
-    most = max(_on(node, tolerated) for node in nodes)
+    most = max(_devices_on(node, tolerated) for node in nodes)
     if most < wanted.count or wanted.count > _ANY:
         text = f"it needs {wanted.text}, but the most that one node of {where} has is {most}"
         if wanted.count > _ANY:
@@ -157,16 +159,16 @@ def _shortage_of_devices(
         where = f"but no node of {where} has enough of them free"
         return Shortage(f"it needs {wanted.text} on one node, {where}", _WAIT)
     free = [one for one in tolerated if wanted.admin or devices.is_free(one)]
-    if max(_on(node, free) for node in nodes) >= wanted.count:
+    if max(_devices_on(node, free) for node in nodes) >= wanted.count:
         return None
     return _devices_in_use(wanted, tolerated, free, where, devices, jobs)
 
 
-def _on(node: Node, devices: Sequence[Device]) -> int:
+def _devices_on(node: Node, devices: Sequence[Device]) -> int:
     return sum(one.reaches(node) for one in devices)
 
 
-def _of(some: int, number: int) -> str:
+def _share_of(some: int, number: int) -> str:
     noun = "device" if number == 1 else "devices"
     return f"{number} {noun}" if some == number else f"{some} of {number} {noun}"
 
@@ -208,7 +210,7 @@ def _devices_in_use(
     others = len(holders) - len(listed)
     listed += [f"{others} others" if others > 1 else "another"] if others > 0 else []
     overlap = " or overlap with such" if any(one.counters for one in fitting) else ""
-    busy = _of(len(fitting) - len(free), len(fitting))
+    busy = _share_of(len(fitting) - len(free), len(fitting))
     by_whom = f": {enumerated(listed, 'and')}" if listed else ""
     text = f"it needs {wanted.text} on one node, but {busy} of {where} are in use{overlap}{by_whom}"
     return Shortage(text, _WAIT)

@@ -273,16 +273,16 @@ def resource_of_device(device: Device) -> tuple[str, bool]:
         if block.get("driver") != driver:
             continue
         parts = block.get("partitions") or {}
-        if parts and _has(device, parts.get("values") or {}):
+        if parts and _has_values(device, parts.get("values") or {}):
             name = device.attributes.get(f"{driver}/{parts['attribute']}")
             row = profile.partition(str(name)) if name else None
             return (row.resource, False) if row else ("", False)
-        if _has(device, block.get("values") or {}):
+        if _has_values(device, block.get("values") or {}):
             return profile.device.resource, True
     return "", False
 
 
-def _has(device: Device, values: Mapping[str, Any]) -> bool:
+def _has_values(device: Device, values: Mapping[str, Any]) -> bool:
     return all(device.attributes.get(f"{device.id[0]}/{name}") == value for name, value in values.items())
 
 

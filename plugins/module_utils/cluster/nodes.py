@@ -169,7 +169,7 @@ def slim_node(node: Mapping[str, Any]) -> Node:
         status=node_status(node),
         labels=node["metadata"].get("labels") or {},
         allocatable={
-            resource: amount_of(resource, quantity) for resource, quantity in allocatable.items() if _counts(resource)
+            resource: amount_of(resource, quantity) for resource, quantity in allocatable.items() if _compared(resource)
         },
         created_at=node["metadata"]["creationTimestamp"],
         last_updated_at=max(filter(None, heartbeats), default=None),
@@ -188,7 +188,7 @@ def taints_of(spec: Mapping[str, Any]) -> tuple[Taint, ...]:
     return tuple(Taint(one["key"], one.get("value") or "", one["effect"]) for one in spec.get("taints") or ())
 
 
-def _counts(resource: str) -> bool:
+def _compared(resource: str) -> bool:
     """Whether nodes and pods are compared by a resource."""
     return resource in ("cpu", "memory") or catalog().row(resource) is not None
 
@@ -198,7 +198,7 @@ def counted_requests(pod: Mapping[str, Any]) -> Amounts:
     spec = pod["spec"]
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
     named = {name for each in containers for name in ((each.get("resources") or {}).get("requests") or ())}
-    accelerators = [name for name in sorted(named) if "/" in name and _counts(name)]
+    accelerators = [name for name in sorted(named) if "/" in name and _compared(name)]
     return pod_requests(pod, (*accelerators, "cpu", "memory"))
 
 

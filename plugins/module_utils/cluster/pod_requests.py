@@ -32,7 +32,7 @@ def pod_requests(pod: Mapping[str, Any], resources: Iterable[str]) -> Amounts:
     spec = pod["spec"]
     for_the_pod = (spec.get("resources") or {}).get("requests") or {}
     overhead = spec.get("overhead") or {}
-    views = _views(pod)
+    views = _request_views(pod)
     amounts: Amounts = {}
     for resource in resources:
         if resource in _POD_LEVEL and resource in for_the_pod:
@@ -68,7 +68,7 @@ def _of_containers(spec: Mapping[str, Any], resource: str, requests: _Requests) 
     return max(running + sidecars, peak)
 
 
-def _views(pod: Mapping[str, Any]) -> list[_Requests]:
+def _request_views(pod: Mapping[str, Any]) -> list[_Requests]:
     """Ways to read a container's requests; more than one once the kubelet reports what it has granted."""
     status = pod.get("status", {})
     entries = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))

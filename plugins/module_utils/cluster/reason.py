@@ -100,12 +100,12 @@ def _reasons(
     found = _Pods.of(workload, pods, around)
     if not failure_of(workload):
         yield from _lost_pods(workload, found.lost, around)
-    yield from _present(found.problem(pod, events) for pod in found.active)
+    yield from _not_none(found.problem(pod, events) for pod in found.active)
     gave_up = list(_gave_up(workload, found, events))
     gang = around.queued if queue_of(workload).backend == NATIVE else None
     alone = [pod for pod in found.active if not (gang and _waits_for_others(pod))]
     unscheduled = [
-        _preempted(reason, around) for reason in _present(_unscheduled(workload, pod, events, around) for pod in alone)
+        _preempted(reason, around) for reason in _not_none(_unscheduled(workload, pod, events, around) for pod in alone)
     ]
     if gang:
         unscheduled = [replace(reason, text=f"{gang.text}: {reason.text}") for reason in unscheduled] or [gang]
@@ -118,8 +118,8 @@ def _reasons(
     else:  # A Deployment that misses its progress deadline still runs once its pods get a node.
         yield from unscheduled
         yield from (replace(reason, final=False) for reason in gave_up)
-    yield from _present(_start_problem(workload, pod, events) for pod in found.active)
-    yield from _present(_not_ready(pod, events) for pod in found.active)
+    yield from _not_none(_start_problem(workload, pod, events) for pod in found.active)
+    yield from _not_none(_not_ready(pod, events) for pod in found.active)
     yield from _creation_refusals(workload, found, events)
     if around.forbidden and found.number < pods_wanted(workload):
         # The update of its ReplicaSet is refused: the controller leaves no event and no condition then
@@ -127,7 +127,7 @@ def _reasons(
         yield PendingReason(f"no further pods can be created: {around.forbidden}", needs_user=True)
     succeeded = sum(has_succeeded(pod) for pod in (*found.active, *found.finished))
     if status_of(workload) != "Running" and succeeded < pods_wanted(workload):  # else others have taken their place
-        yield from _present(found.problem(pod, events) for pod in found.finished)
+        yield from _not_none(found.problem(pod, events) for pod in found.finished)
     yield from _stopping(workload, found, around)
     yield from _lost_pods(workload, found.lost_and_replaced, around)
 
@@ -223,7 +223,7 @@ def _being_deleted(found: _Pods, around: ClusterView) -> PendingReason:
     return PendingReason(f"the job is being deleted{pods}", "To run it again, apply its manifest with O(state=present)")
 
 
-def _present(candidates: Iterable[PendingReason | None]) -> Iterator[PendingReason]:
+def _not_none(candidates: Iterable[PendingReason | None]) -> Iterator[PendingReason]:
     return (candidate for candidate in candidates if candidate)
 
 
@@ -244,7 +244,7 @@ def _gave_up(workload: Object, found: _Pods, events: Sequence[Object]) -> Iterat
         text = f"the training was stopped at its time limit ({limit_text(workload)})"
         yield PendingReason(text, _AFTER_TIME_LIMIT, final=True)
         return
-    for cause in _present(found.problem(pod, events) for pod in found.finished):
+    for cause in _not_none(found.problem(pod, events) for pod in found.finished):
         yield replace(cause, final=True)
     limit = workload["spec"].get("progressDeadlineSeconds")
     in_time = f"for {limit} s no further pod became ready" if limit else "its pods did not become ready in time"

@@ -256,7 +256,7 @@ def _larger_than_any(requests: Mapping[str, int], nodes: Sequence[Node], place: 
         spread = (
             ", or spread the training with resources.node_count" if training and whole_devices({resource: 1}) else ""
         )
-        needs, most = _needs(resource, requests[resource]), _at_most(resource, largest)
+        needs, most = _request(resource, requests[resource]), _at_most(resource, largest)
         text = f"{needs}, but the largest node of {place} has {most}"
         return Shortage(text, f"Lower resources.{_manifest_field(resource)}{spread}", lasting=True)
     return None
@@ -295,7 +295,7 @@ def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str
     if missing <= 0:
         nouns = _enumerate([_resource_noun(resource) for resource in needed])
         return Shortage(f"no single node of {place} has enough {nouns} free at the same time", hint)
-    needs, number = _needs(scarcest, requests[scarcest]), len(nodes)
+    needs, number = _request(scarcest, requests[scarcest]), len(nodes)
     unavailable = _unavailable_counts(nodes)
     if not free:
         none = f"none of the {number} nodes of {place} has any" if number > 1 else f"the only node of {place} has none"
@@ -318,7 +318,9 @@ def _seem_full(
     if not lacking:
         return None
     nouns = _enumerate([_resource_noun(resource) for resource in lacking])
-    return Shortage(f"{_needs(lacking[0], requests[lacking[0]])}, but no node of {place} has enough {nouns} free", hint)
+    return Shortage(
+        f"{_request(lacking[0], requests[lacking[0]])}, but no node of {place} has enough {nouns} free", hint
+    )
 
 
 def _unavailable_counts(nodes: Sequence[Node]) -> str:
@@ -348,7 +350,7 @@ def _manifest_field(resource: str) -> str:
     return row.documented if row else resource
 
 
-def _needs(resource: str, number: int) -> str:
+def _request(resource: str, number: int) -> str:
     return f"it needs {_resource_amount(resource, number, math.ceil)} on one node"
 
 

@@ -134,11 +134,11 @@ def _differences(desired: Any, live: Any, path: Path, taken_over: frozenset[Path
         for item in desired:
             key = _item_key(keys, item)
             yield from _differences(item, present.get(key, ABSENT), (*path, key), taken_over)
-    elif not _same(desired, live, path):
+    elif not _is_equal(desired, live, path):
         yield Change(path, live, desired)
 
 
-def _same(desired: Any, live: Any, path: Path) -> bool:
+def _is_equal(desired: Any, live: Any, path: Path) -> bool:
     """Whether two values are equal, not counting what the server filled into the entries of an atomic list."""
     if live is ABSENT:
         # The server drops empty values when it decodes an object (Go's omitempty).
@@ -175,7 +175,7 @@ def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> 
     for step, below in fields.items():
         if not below and isinstance(desired, dict) and isinstance(desired.get(step[2:]), (str, int)):
             continue  # The common case: a scalar that the desired object has too.
-        name, desired_value, live_value = _descend(step, desired, live)
+        name, desired_value, live_value = _step_below(step, desired, live)
         if name is None or live_value is ABSENT or name in held_keys:
             continue
         if desired_value is ABSENT:
@@ -189,7 +189,7 @@ def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> 
                     yield Change((*path, name, key), value, ABSENT)
 
 
-def _descend(step: str, desired: Any, live: Any) -> tuple[str | Key | None, Any, Any]:
+def _step_below(step: str, desired: Any, live: Any) -> tuple[str | Key | None, Any, Any]:
     """Follow one step of a ``fieldsV1`` tree: ``f:<field>`` or ``k:<key of an entry>`` (we apply no sets, ``v:``)."""
     if step.startswith("f:"):
         name = step[2:]
@@ -217,7 +217,7 @@ def _extract(fields: Mapping[str, Any], live: Any) -> Any:
         ]
     extracted = {}
     for step, children in below.items():
-        name, _ours, value = _descend(step, None, live)
+        name, _ours, value = _step_below(step, None, live)
         if isinstance(name, str) and value is not ABSENT:
             extracted[name] = _extract(children, value)
     return extracted

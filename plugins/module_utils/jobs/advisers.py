@@ -71,11 +71,11 @@ class Advisers:
         return found
 
     def _ask_advisers(self, ask: Callable[[Adviser], None]) -> None:
-        for adviser in self._all:
+        for adviser in self._all_advisers:
             without_failing(self._advised.task, adviser.unknown, partial(ask, adviser), None)
 
     @cached_property
-    def _all(self) -> list[Adviser]:
+    def _all_advisers(self) -> list[Adviser]:
         advised = self._advised
         none: list[Adviser] = []
         return without_failing(

@@ -150,7 +150,7 @@ def _quoted(text: str) -> str:
     return ascii(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
-def _each(check: Check, *, least: int = 0) -> Check:
+def _list_of(check: Check, *, least: int = 0) -> Check:
     """A list."""
 
     def check_list(value: Any) -> None:
@@ -167,7 +167,7 @@ def _each(check: Check, *, least: int = 0) -> Check:
     return check_list
 
 
-def _values(check: Check) -> Check:
+def _map_of(check: Check) -> Check:
     """An object with any keys."""
 
     def check_values(value: Any) -> None:
@@ -182,7 +182,7 @@ def _values(check: Check) -> Check:
     return check_values
 
 
-def _fields(fields: Iterable[tuple[str, bool, Check]]) -> Check:
+def _object_of(fields: Iterable[tuple[str, bool, Check]]) -> Check:
     """An object with these fields, of which some must be there; others are not looked at."""
     checks = tuple(fields)
 
@@ -357,13 +357,13 @@ def _parsed(text: str, complete: bool) -> Check:
 def _parse(tokens: Iterator[str], complete: bool) -> Check:
     token = next(tokens)
     if token == "(":
-        return _fields(_parse_fields(tokens, complete))
+        return _object_of(_parse_fields(tokens, complete))
     if token not in "[{":
         return _named(token, complete)
     inner, after = _parse(tokens, complete), next(tokens)
     if after == "+":
         next(tokens)
-    return _values(inner) if token == "{" else _each(inner, least=int(after == "+" and complete))
+    return _map_of(inner) if token == "{" else _list_of(inner, least=int(after == "+" and complete))
 
 
 def _parse_fields(tokens: Iterator[str], complete: bool) -> Iterator[tuple[str, bool, Check]]:

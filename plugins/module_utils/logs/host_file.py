@@ -59,12 +59,12 @@ class HostFile:
 
     def history(self) -> LogHistory | None:
         """What the file has now; None if that is nothing."""
-        with opened_directory(self._path.parent) as directory, self._current(directory) as file:
+        with opened_directory(self._path.parent) as directory, self._current_file(directory) as file:
             return LogHistory(file) if file and os.fstat(file.fileno()).st_size else None
 
     def read(self) -> bytes | None:
         """The content; None without a file."""
-        with opened_directory(self._path.parent) as directory, self._current(directory) as file:
+        with opened_directory(self._path.parent) as directory, self._current_file(directory) as file:
             return file.read() if file else None
 
     def remove(self) -> None:
@@ -88,7 +88,7 @@ class HostFile:
                 part.seek(0)
                 shutil.copyfileobj(part, new)
             new.flush()
-            with self._current(directory) as old:
+            with self._current_file(directory) as old:
                 changed = old is None or self._differs(new, old)
                 if changed and not check_mode:
                     self._take_over(new, old)
@@ -96,7 +96,7 @@ class HostFile:
             return changed
 
     @contextlib.contextmanager
-    def _current(self, directory: int) -> Iterator[BinaryIO | None]:
+    def _current_file(self, directory: int) -> Iterator[BinaryIO | None]:
         """The file as it is; None if there is none, or a link was laid in its place, which will be replaced."""
         try:
             # A pipe would block.

@@ -30,7 +30,7 @@ ALL_POOLS, ALL_TYPES = "all pools", "all GPU types"
 # Devices of a DeviceClass as an extended resource (KEP-5004).
 CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
 # A claim of several devices says so at the end of its name, such as gpus-x8. Pods and templates only name their claims.
-_TOLD = re.compile("-x([0-9]{1,4})$")
+_COUNT_IN_NAME = re.compile("-x([0-9]{1,4})$")
 DEVICES_OF_CLAIM = "n.matches('-x[0-9]{1,4}$') ? int(n.substring(n.lastIndexOf('-x') + 2)) : 1"
 # The Pod Security level baseline, and locked memory, which RDMA needs.
 _CAPABILITIES = (
@@ -154,7 +154,7 @@ class Pod:
 
 def devices_of_claim(name: str | None) -> int:
     """How many devices a claim or its template may have, by its name."""
-    found = _TOLD.search(name or "")
+    found = _COUNT_IN_NAME.search(name or "")
     return int(found[1]) if found else int(bool(name))
 
 
@@ -168,7 +168,7 @@ def pod_of(workload: Object) -> Pod:
 # -- texts ------------------------------------------------------------------------------------------------------------
 
 
-def _use(noun: str, names: Sequence[str]) -> str:
+def _advice(noun: str, names: Sequence[str]) -> str:
     return f"Use {noun}{enumerated(names, 'or')}." if names else "None is allowed."
 
 
@@ -296,7 +296,7 @@ def _priorities(allowed: Sequence[str], pod: Pod) -> Values:
         yield _NO_CLASS
 
 
-def _count(most: int, pod: Pod) -> Values:
+def _too_many(most: int, pod: Pod) -> Values:
     if pod.total > most:
         yield str(pod.total)
 
@@ -377,7 +377,7 @@ GUARDS: tuple[Guard, ...] = (
         _pools,
         f"!(variables.pool in allowed) && (variables.asks || !(variables.pool in ['', {text(DEFAULT_POOL)}])) ? "
         f"[variables.pool == '' ? {text(ALL_POOLS)} : 'pool ' + variables.pool] : []",
-        lambda policy, rules: f"team {rules.team} may not use {{}}. {_use('pool ', rules.pools or ())}",
+        lambda policy, rules: f"team {rules.team} may not use {{}}. {_advice('pool ', rules.pools or ())}",
     ),
     Guard(
         "gpu_types",
@@ -386,7 +386,7 @@ GUARDS: tuple[Guard, ...] = (
         _types,
         f"!variables.asks ? [] : size(variables.types) == 0 ? [{text(ALL_TYPES)}] : "
         "variables.types.filter(t, !(t in allowed)).map(t, 'GPU type ' + t)",
-        lambda policy, rules: f"team {rules.team} may not use {{}}. {_use('GPU type ', rules.gpu_types or ())}",
+        lambda policy, rules: f"team {rules.team} may not use {{}}. {_advice('GPU type ', rules.gpu_types or ())}",
     ),
     Guard(
         "priorities",
@@ -397,13 +397,13 @@ GUARDS: tuple[Guard, ...] = (
         f"(variables.asks ? [{text(_NO_CLASS)}] : []) : "
         "allowed.exists(p, 'gpuctl-' + p == variables.spec.priorityClassName) ? [] : "
         "[variables.spec.priorityClassName.replace('gpuctl-', '')]",
-        lambda policy, rules: f"team {rules.team} may not use priority {{}}. {_use('', rules.priorities or ())}",
+        lambda policy, rules: f"team {rules.team} may not use priority {{}}. {_advice('', rules.priorities or ())}",
     ),
     Guard(
         "max_gpus_per_job",
         "resources.gpu",
         lambda policy, rules: rules.max_gpus_per_job,
-        _count,
+        _too_many,
         "variables.total > allowed ? [string(variables.total)] : []",
         lambda policy, rules: (
             f"{{}} GPUs in a job, more than team {rules.team} may use. Use at most {rules.max_gpus_per_job}."
@@ -428,7 +428,7 @@ GUARDS: tuple[Guard, ...] = (
         "[has(variables.spec.serviceAccountName) && variables.spec.serviceAccountName != '' ? "
         "variables.spec.serviceAccountName : 'default'].filter(a, !(a in allowed))",
         lambda policy, rules: (
-            f"team {rules.team} may not use service account {{}}. {_use('', rules.service_accounts or ())}"
+            f"team {rules.team} may not use service account {{}}. {_advice('', rules.service_accounts or ())}"
         ),
     ),
     Guard(
@@ -439,7 +439,7 @@ GUARDS: tuple[Guard, ...] = (
         "has(variables.spec.imagePullSecrets) ? variables.spec.imagePullSecrets.map(s, has(s.name) ? s.name : '')"
         ".filter(s, !(s in allowed)) : []",
         lambda policy, rules: (
-            f"team {rules.team} may not use pull secret {{}}. {_use('', rules.image_pull_secrets or ())}"
+            f"team {rules.team} may not use pull secret {{}}. {_advice('', rules.image_pull_secrets or ())}"
         ),
     ),
 )
@@ -467,7 +467,7 @@ def general_guards(policy: PolicyRules) -> Iterator[Guard]:
             _images,
             f"variables.images.filter(i, !{registries}.exists(r, i.startsWith(r + '/') || (r.contains('/') && "
             "(i == r || i.startsWith(r + ':') || i.startsWith(r + '@')))))",
-            lambda policy, rules: f"image that is not allowed: {{}}. {_use('', policy.registries or ())}",
+            lambda policy, rules: f"image that is not allowed: {{}}. {_advice('', policy.registries or ())}",
         )
     if not policy.host_network:
         yield Guard(
@@ -518,4 +518,4 @@ def broken_rules(policy: PolicyRules, namespace: str, objects: Sequence[Object])
 
 
 def service_sentence(rules: NamespaceRules) -> str:
-    return f"type of Service that is not allowed: {{}}. {_use('', rules.service_types or ())}"
+    return f"type of Service that is not allowed: {{}}. {_advice('', rules.service_types or ())}"

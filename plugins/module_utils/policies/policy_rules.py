@@ -99,7 +99,7 @@ def rules_of(model: Policy) -> PolicyRules:
     """The rules of a manifest."""
     namespaces = {}
     for team, own in model.teams.items():
-        defaults, given = _given(model.defaults), _given(own)
+        defaults, given = _given_fields(model.defaults), _given_fields(own)
         if any(name in given for name in _NUMBERS):
             defaults = {name: value for name, value in defaults.items() if name not in _NUMBERS}
         given = {**defaults, **given, "team": team}
@@ -123,7 +123,7 @@ def rules_of(model: Policy) -> PolicyRules:
     )
 
 
-def _given(rules: Any) -> dict[str, Any]:
+def _given_fields(rules: Any) -> dict[str, Any]:
     return {name: value for name, value in rules.model_dump().items() if value is not None}
 
 

@@ -73,7 +73,7 @@ def provide_queues(
     """
     client = task.client()
     try:
-        present = _present(client, pools)
+        present = _present_backends(client, pools)
         return _provide(task, pools, present, quotas_after) if present else QueueChanges()
     except KubeError as problem:
         raise TaskFailed(
@@ -99,11 +99,11 @@ def _provide(
 
 def plans_for_queues(task: Task[Any], pools: Mapping[str, Declaration]) -> list[Plan]:
     """What ``provide_queues`` would write. Raises KubeError."""
-    present = _present(task.client(), pools)
+    present = _present_backends(task.client(), pools)
     return _plans(task, pools, present, lambda live: live) if present else []
 
 
-def _present(client: Client, pools: Mapping[str, Declaration]) -> list[str]:
+def _present_backends(client: Client, pools: Mapping[str, Declaration]) -> list[str]:
     """The queueing systems that the cluster has, or that a pool asks for."""
     wanted = set(map(_backend_of, pools.values()))
     served = group_versions(client)

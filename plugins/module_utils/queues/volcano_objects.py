@@ -93,14 +93,14 @@ def _team_queue(pool: Declaration, queue: PoolQueue, capacity: Capacity, team: T
     obj["spec"] = {
         "weight": min(max(team.shares.get(pool.name, 0), 1), _MAX_WEIGHT),
         "reclaimable": queue.preemption != "never",
-        "capability": _amount_texts(_most(queue, capacity, team, share)),
+        "capability": _amount_texts(_queue_capability(queue, capacity, team, share)),
         **({"deserved": _amount_texts(deserved)} if deserved else {}),
         **({"guarantee": {"resource": _amount_texts(kept)}} if kept else {}),
     }
     return obj
 
 
-def _most(queue: PoolQueue, capacity: Capacity, team: Team, share: Amounts) -> Amounts:
+def _queue_capability(queue: PoolQueue, capacity: Capacity, team: Team, share: Amounts) -> Amounts:
     most = {}
     for name, amount in capacity.amounts.items():
         limits = [amount]

@@ -38,7 +38,7 @@ def namespace(name: str, *, managed: bool, pod_security: str | None = None) -> O
 def resource_quota(quota: Quota, name: str) -> Object:
     """The ResourceQuota of a quota in one of its namespaces, with only the limits of the manifest."""
     limits = quota.namespaces[name]
-    hard = _hard(limits)
+    hard = _hard_limits(limits)
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -67,7 +67,7 @@ def limit_range(quota: Quota, name: str) -> Object | None:
     }
 
 
-def _hard(limits: Limits) -> dict[str, str]:
+def _hard_limits(limits: Limits) -> dict[str, str]:
     """The limits by the keys of a ResourceQuota. Raises UnfitHardware for an unknown accelerator."""
     keys, known = quota_keys(), catalog()
     given = {name: value for name in keys if (value := getattr(limits, name)) is not None}

@@ -157,12 +157,12 @@ def _quota_plan(quota: Quota, namespace: str, live: LiveQuotas, result: QuotaPla
             f"quota {name} in namespace {namespace}: Kubernetes does not enforce {', '.join(unenforced)}, so it is "
             f"removed. The enforced key is {', '.join(f'requests.{key}' for key in unenforced)}."
         )
-        step = _without(step, unenforced)
+        step = _without_keys(step, unenforced)
     removals = [Step(Action.DELETE, {}, obj) for obj in left.values()]
     return Plan(name, namespace, "quota", (step, *removals), prerequisites)
 
 
-def _without(step: Step, keys: Iterable[str]) -> Step:
+def _without_keys(step: Step, keys: Iterable[str]) -> Step:
     known = {change.path for change in step.changes}
     paths = [("spec", "hard", key) for key in keys]
     dropped = [Change(path, step.live["spec"]["hard"][path[-1]], ABSENT) for path in paths if path not in known]

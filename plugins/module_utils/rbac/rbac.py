@@ -180,7 +180,7 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
     _require_separate_accounts(subject, [*bindings, *kept], (obj for obj in managed if object_id(obj) not in bound))
     desired = [*levels.cluster_roles(level), *bindings]
     read = run_concurrently(
-        lambda obj: bound.get(object_id(obj)) or _get(task, obj), desired, task.client().concurrency
+        lambda obj: bound.get(object_id(obj)) or _live_object(task, obj), desired, task.client().concurrency
     )
     live = dict(zip(map(object_id, desired), read, strict=True))
     _require_managed(obj for obj in live.values() if obj)
@@ -195,7 +195,7 @@ def _account_steps(task: Task[RbacOptions], subject: levels.Subject) -> Iterator
     """Creates a service account if it is missing. One that gpuctl did not create (a pod's) is bound, not changed."""
     if subject.kind == SERVICE_ACCOUNT.kind:
         account = levels.account(subject.name, subject.namespace)
-        present = _get(task, account)
+        present = _live_object(task, account)
         yield Step(Action.UNCHANGED, account, present) if present else step_for(account, None)
 
 
@@ -253,7 +253,7 @@ def _require_separate_accounts(me: levels.Subject, own: list[Object], others: It
         raise TaskFailed("\n".join(problems))
 
 
-def _get(task: Task[RbacOptions], obj: Object) -> Object | None:
+def _live_object(task: Task[RbacOptions], obj: Object) -> Object | None:
     metadata = obj["metadata"]
     return task.client().get(resource_of(obj), metadata.get("namespace"), metadata["name"])
 

@@ -8,8 +8,8 @@ Pools, quotas, policies, labels of nodes, jobs: in this order, each against the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 from ...accelerators.hardware import UnfitHardware
 from ...access.policy import PolicyOptions, plan_policy, rules_in
@@ -34,7 +34,7 @@ from ...namespaces import NamespaceOptions, allowed_namespaces, require_allowed
 from ...nodes.label_options import desired_labels
 from ...nodes.node_label_options import NodeLabelOptions
 from ...nodes.node_label_plan import plan_node_labels
-from ...options import ConcurrencyOptions, DeclaringOptions, option
+from ...options import ConcurrencyOptions, DeclaringOptions, Options, option
 from ...pools.drain import disturbance, jobs_on_divided_nodes
 from ...pools.pool import select_pools
 from ...pools.pool_apply import validate_pools
@@ -161,6 +161,15 @@ def plan_directory(task: Task[Any], options: DirectoryOptions, *, reads_only: bo
     return found
 
 
+OptionsT = TypeVar("OptionsT", bound=Options)
+
+
+def _options_of(module: type[OptionsT], options: DirectoryOptions, **given: Any) -> OptionsT:
+    """The options of a module: those that the directory has too, and what is given."""
+    shared = {each.name for each in fields(module)} & {each.name for each in fields(options)}
+    return module(**{**{name: getattr(options, name) for name in shared}, **given})
+
+
 def _message_of(problem: Exception) -> str:
     """Without what goes without saying."""
     return "\n".join(line for line in str(problem).splitlines() if line != "Nothing was changed.")
@@ -170,7 +179,7 @@ def _message_of(problem: Exception) -> str:
 
 
 def _plan_pools(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
-    own = PoolOptions.taken_from(options, allow_empty=True)
+    own = _options_of(PoolOptions, options, allow_empty=True)
     task = task.with_options(own)
     requests = select_pools(own)
     found.declare("pool", (("", request.name) for request in requests))
@@ -242,7 +251,7 @@ def label_step(change: LabelChange) -> Step:
 
 def _plan_quotas(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
     # ``force`` is that of pools and labels. Quotas and jobs have another of this name, which deletes.
-    own = QuotaOptions.taken_from(options, allow_empty=True, force=False)
+    own = _options_of(QuotaOptions, options, allow_empty=True, force=False)
     quota_task = task.with_options(own)
     quotas, mistakes = select_quotas(own)
     require_allowed(quota_task, [namespace for quota in quotas for namespace in quota.namespaces], "users")
@@ -269,7 +278,7 @@ def _plan_quotas(task: Task[Any], options: DirectoryOptions, found: DirectoryPla
 def _plan_policies(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
     if options.policies is None:
         return
-    given = [PolicyOptions.taken_from(options, src=file) for file in options.policies]
+    given = [_options_of(PolicyOptions, options, src=file) for file in options.policies]
     policies = [(own, rules) for own in given if (rules := rules_in(own)) is not None]
     # All of them before any is planned: one that cannot be must not make the others seem to be no longer declared.
     found.declare("policy", (("", rules.name) for _own, rules in policies))
@@ -311,7 +320,7 @@ def _plan_labels(task: Task[Any], options: DirectoryOptions, found: DirectoryPla
 
 
 def _plan_jobs(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
-    own = JobOptions.taken_from(options, allow_empty=True, force=False, continue_on_error=True)
+    own = _options_of(JobOptions, options, allow_empty=True, force=False, continue_on_error=True)
     job_task = task.with_options(own)
     # What the directory declares of pools and quotas is known here, so it is judged.
     jobs = [replace(job, declared=frozenset()) for job in select_jobs(job_task, builds_objects=True)]

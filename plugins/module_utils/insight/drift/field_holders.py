@@ -138,14 +138,14 @@ def additions(obj: Mapping[str, Any], declared: Mapping[str, Any], ignored: Sequ
     for holder in holders_of(obj):
         if holder.cause != OTHERS or holder.subresource == "status":
             continue
-        for path, value in _leaves(holder.fields, obj, ()):
+        for path, value in _leaf_paths(holder.fields, obj, ()):
             hidden = any(path[: len(each)] == each for each in (*_INCIDENTAL, *ignored, *found))
             if not hidden and value_at(declared, path) is ABSENT and not any(holds(each, path) for each in ours):
                 found[path] = Addition(path, value, Blame(OTHERS, holder))
     return list(found.values())
 
 
-def _leaves(fields: Mapping[str, Any], live: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+def _leaf_paths(fields: Mapping[str, Any], live: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     """The fields of a tree with their values; an entry of a list that its holder has added is one."""
     for name, below in fields.items():
         step: Any = None
@@ -161,4 +161,4 @@ def _leaves(fields: Mapping[str, Any], live: Any, path: Path) -> Iterator[tuple[
         if not below.keys() - {"."} or (isinstance(step, tuple) and "." in below):
             yield (*path, step), value
         else:
-            yield from _leaves(below, value, (*path, step))
+            yield from _leaf_paths(below, value, (*path, step))

@@ -90,7 +90,7 @@ def _restore(task: Task[RestoreOptions], drift: Drift, rows: Set[str]) -> dict[s
     for place in dict.fromkeys((*drift.steps, *drift.added)):
         step = drift.steps.get(place)
         live, paths = drift.added.get(place, ({}, []))
-        declared = list(_among(step, left)) if step else []
+        declared = list(_changes_of_paths(step, left)) if step else []
         added = [path for path in paths if field_id(live, path) in left]
         try:
             if step and declared:
@@ -176,7 +176,7 @@ def _pool_fields(pools: Any, wanted: Collection[str]) -> _PoolFields:
         for each in pools.label_changes
     )
     steps = (
-        Step(Action.UPDATE, {}, step.live, tuple(_among(step, wanted)))
+        Step(Action.UPDATE, {}, step.live, tuple(_changes_of_paths(step, wanted)))
         for plan in pools.config_maps
         for step in plan.steps
         if step.action is Action.UPDATE
@@ -186,7 +186,7 @@ def _pool_fields(pools: Any, wanted: Collection[str]) -> _PoolFields:
     )
 
 
-def _among(step: Step, wanted: Collection[str]) -> Iterator[Change]:
+def _changes_of_paths(step: Step, wanted: Collection[str]) -> Iterator[Change]:
     return (change for change in step.changes if field_id(step.live, change.path) in wanted)
 
 

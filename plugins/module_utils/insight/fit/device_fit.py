@@ -189,12 +189,12 @@ class DeviceCheck:
             there = [*there, *(one for one in self._anywhere if one.reaches(state.node.node))]
         search = _Search(there, self._taken, dict(self._counters_left), [])
         asks = [(claim, alternatives) for claim in claims for alternatives in claim.requests]
-        if any(self._least(claim) > _MOST for claim in claims):
+        if any(self._least_devices(claim) > _MOST for claim in claims):
             return None
         return list(search.chosen) if search.solve(asks, 0) else None
 
     @staticmethod
-    def _least(claim: _Claim) -> int:
+    def _least_devices(claim: _Claim) -> int:
         return sum(min(ask.count or 0 for ask in alternatives) for alternatives in claim.requests)
 
 
@@ -245,10 +245,10 @@ class _Search:
             device = possible[place]
             if not self._is_free(device) or not self._is_alike(claim, ask, device):
                 continue
-            self._mark(claim, ask, device, 1)
+            self._change_use(claim, ask, device, 1)
             if self._take(asks, index, claim, ask, possible, place + 1, number - 1):
                 return True
-            self._mark(claim, ask, device, -1)
+            self._change_use(claim, ask, device, -1)
         return False
 
     def _is_free(self, device: Device) -> bool:
@@ -267,7 +267,7 @@ class _Search:
                 return False
         return True
 
-    def _mark(self, claim: _Claim, ask: _Ask, device: Device, sign: int) -> None:
+    def _change_use(self, claim: _Claim, ask: _Ask, device: Device, sign: int) -> None:
         for attribute, names in claim.alike:
             if not names or ask.name in names:
                 others = self.shared[id(claim), attribute]

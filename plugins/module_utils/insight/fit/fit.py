@@ -203,7 +203,7 @@ def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None
     # PrioritySort.Less: by priority, then by time in the queue. sorted() is stable, so the order of the task is kept.
     order = sorted(range(len(jobs)), key=lambda index: -jobs[index].pod.priority)
     ordered = [jobs[index] for index in order]
-    matters = len(jobs) > 1 and not _alike(jobs)
+    matters = len(jobs) > 1 and not _are_alike(jobs)
     number = _FEW_TRIALS if len(cluster.world.nodes) > _MANY_NODES else _TRIALS
     trials = [_Trial(cluster, random.Random(seed), seed) for seed in range(number if matters else 1)]
     for later in _crowded(cluster.world, ordered)[:number] if matters else ():
@@ -257,7 +257,7 @@ def _crowded(world: World, jobs: Sequence[FitJob]) -> list[FitJob]:
     return found
 
 
-def _alike(jobs: Sequence[FitJob]) -> bool:
+def _are_alike(jobs: Sequence[FitJob]) -> bool:
     """Copies of one pod without rules of its own: it does not matter which of the nodes that fit take some of them."""
     first = jobs[0].pod
     return all(
@@ -423,7 +423,7 @@ class _Trial:
             missing[lack.resource] = max(missing.get(lack.resource, Fraction(0)), lack.missing)
         users = {name: uses for name, uses in self._cluster.users.get(job.namespace, {}).items() if name[1] != job.name}
         needed: list[JobName] = []
-        for name in sorted(users, key=self._end):
+        for name in sorted(users, key=self._end_key):
             if any(amount > 0 and users[name].get(resource) for resource, amount in missing.items()):
                 needed.append(name)
                 missing = {resource: amount - users[name].get(resource, 0) for resource, amount in missing.items()}
@@ -502,7 +502,7 @@ class _Trial:
             if not any(state.name in self._targeted for state in nodes):
                 return nodes
             with self._world.rules_of(self._target) as rules:
-                harm = {state.name: self._harm(self._target, state, pod, rules) for state in nodes}
+                harm = {state.name: self._lost_room(self._target, state, pod, rules) for state in nodes}
             return sorted(nodes, key=lambda state: harm[state.name], reverse=self._hostile)
         if self._seed == 0:
             return nodes
@@ -510,7 +510,7 @@ class _Trial:
             return sorted(nodes, key=lambda state: len(state.pods), reverse=self._seed == 1)
         return self._chance.sample(nodes, len(nodes))
 
-    def _harm(self, target: WantedPod, state: NodeState, pod: WantedPod, rules: PodRules) -> tuple[int, int]:
+    def _lost_room(self, target: WantedPod, state: NodeState, pod: WantedPod, rules: PodRules) -> tuple[int, int]:
         """How many copies of the target fit less on a node once the pod is there; and how many fit at all."""
         if state.name not in self._targeted:
             return 0, 0
@@ -637,17 +637,17 @@ class _Trial:
         if not any(fitting):
             if not self._ever_fits(replace(job, pod=_healthy(job.pod)), everywhere=False):
                 return replace(fit, verdict=NEVER)
-            away = [one.name for one in self._away(job)]
+            away = [one.name for one in self._nodes_out_of_service(job)]
             return replace(fit, verdict=AFTER_NODES, away=tuple(away))
         if not all(fitting):
             text = "even once other jobs have ended, it depends on where the scheduler puts the first pod"
             return replace(fit, verdict=UNKNOWN, undecided=(text,))
         groups = self._groups(job)
-        ordered = sorted(groups, key=self._end)
+        ordered = sorted(groups, key=self._end_key)
         if self._by_amounts(job):
             needed = _needed_for_room(_Rooms(job, self._world), groups, ordered)
         else:
-            needed = self._needed(job, groups, ordered)
+            needed = self._needed_victims(job, groups, ordered)
         return replace(fit, verdict=AFTER_JOBS, after=tuple(needed))
 
     def _by_amounts(self, job: FitJob) -> bool:
@@ -668,21 +668,21 @@ class _Trial:
         everything = [pod for pods in self._groups(job).values() for pod in pods]
         return self._fitting(job, everything)
 
-    def _needed(
+    def _needed_victims(
         self, job: FitJob, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
     ) -> list[JobName]:
         """The first jobs to end that make room, without those that do not matter."""
         low, high = 1, len(ordered)
         while low < high:
             middle = (low + high) // 2
-            if self._fits(job, [pod for name in ordered[:middle] for pod in groups[name]]):
+            if self._fits_without(job, [pod for name in ordered[:middle] for pod in groups[name]]):
                 high = middle
             else:
                 low = middle + 1
         needed = list(ordered[:high])
         for name in ordered[: high - 1][-20:]:
             fewer = [one for one in needed if one != name]
-            if self._fits(job, [pod for one in fewer for pod in groups[one]]):
+            if self._fits_without(job, [pod for one in fewer for pod in groups[one]]):
                 needed = fewer
         return needed
 
@@ -701,19 +701,19 @@ class _Trial:
                 groups.setdefault(pod.job, []).append(pod)
         return groups
 
-    def _end(self, name: JobName) -> tuple[bool, float, JobName]:
+    def _end_key(self, name: JobName) -> tuple[bool, float, JobName]:
         return name in self._cluster.endless, self._cluster.ends.get(name, float("inf")), name
 
-    def _fits(self, job: FitJob, gone: Iterable[PlacedPod]) -> bool:
+    def _fits_without(self, job: FitJob, gone: Iterable[PlacedPod]) -> bool:
         """Whether it runs without some pods, wherever its first pod goes."""
         return all(self._fitting(job, gone))
 
     def _fitting(self, job: FitJob, gone: Iterable[PlacedPod]) -> list[bool]:
         """Whether it runs without some pods, for each place where its first pod may go."""
         with self._world.without(gone):
-            return [one.kind == NOW for one in self._explore(_calm(job), job.number)]
+            return [one.kind == NOW for one in self._explore(_without_preempting(job), job.number)]
 
-    def _away(self, job: FitJob) -> Iterator[NodeState]:
+    def _nodes_out_of_service(self, job: FitJob) -> Iterator[NodeState]:
         """The nodes that would be suitable if they were well and not cordoned."""
         healthy = _healthy(job.pod)
         for state in self._world.nodes.values():
@@ -726,7 +726,7 @@ class _Trial:
         rooms: dict[tuple[str, int, str], list[int]] = {}
 
         def tried(other: FitJob) -> FitJob:
-            return other if AFTER_PREEMPTION in better else _calm(other)
+            return other if AFTER_PREEMPTION in better else _without_preempting(other)
 
         def is_wanted(change: FitChange) -> bool:
             """Less of one resource is no help where another is too little whatever becomes of it."""
@@ -734,7 +734,7 @@ class _Trial:
                 return False
             if set(change.of) <= _RESOURCE_FIELDS.keys():
                 return lacking <= {_RESOURCE_FIELDS[field] for field in change.of}
-            bound = _moved(tried(job), change) if change.only_moves else _with_fewer(tried(job), change)
+            bound = _moved_job(tried(job), change) if change.only_moves else _with_fewer(tried(job), change)
             return bound is None or not any(self._certain_lacks(bound, rooms))
 
         lacking = set(self._certain_lacks(tried(job), rooms))
@@ -784,7 +784,7 @@ class _Trial:
                 yield change, other
 
 
-def _moved(job: FitJob, change: FitChange) -> FitJob:
+def _moved_job(job: FitJob, change: FitChange) -> FitJob:
     """The job in another pool."""
     selector = {**job.pod.spec["nodeSelector"], POOL: change.fields[0][2]}
     return replace(job, pod=replace(job.pod, spec={**job.pod.spec, "nodeSelector": selector}))
@@ -805,7 +805,7 @@ def _with_fewer(job: FitJob, change: FitChange) -> FitJob | None:
     return replace(job, pod=pod, number=number)
 
 
-def _calm(job: FitJob) -> FitJob:
+def _without_preempting(job: FitJob) -> FitJob:
     """The job if it preempted nothing."""
     return replace(job, pod=replace(job.pod, preempts=False))
 

@@ -62,7 +62,7 @@ def fit_row(
         "namespace": job.namespace,
         "kind": kind,
         "verdict": fit.verdict,
-        "reason": f"{_reason(fit, nodes, ends, now, endless)}{_together(fit)}{_in_vain(fit)}{_competition(fit)}",
+        "reason": f"{_reason(fit, nodes, ends, now, endless)}{_joint_start(fit)}{_in_vain(fit)}{_competition(fit)}",
         "hint": _hint(fit, changes, nodes),
         "pods_wanted": job.number,
         "gpu": whole_devices(job.pod.requests),
@@ -129,9 +129,9 @@ def _reason(
     if fit.verdict == NOW and not fit.job.number:
         return "It starts no pods: its number of replicas is 0."
     if fit.verdict == NOW:
-        return f"It runs now: {_where(fit)}."
+        return f"It runs now: {_place_text(fit)}."
     if fit.verdict == AFTER_PREEMPTION:
-        return f"It runs once it has preempted {_jobs(fit.evicted)}: {_where(fit)}."
+        return f"It runs once it has preempted {_jobs(fit.evicted)}: {_place_text(fit)}."
     if fit.verdict == UNKNOWN:
         return _why_unknown(fit)
     if fit.refused:
@@ -140,17 +140,17 @@ def _reason(
         lacking = " ".join(_lacks(fit))
         if fit.fits_nowhere:
             return f"{shortage_text(fit, nodes)} {lacking}"
-        return f"{lacking} It runs after {_ends(fit.after, ends, now, endless)}." if fit.after else lacking
+        return f"{lacking} It runs after {_ends_text(fit.after, ends, now, endless)}." if fit.after else lacking
     why = shortage_text(fit, nodes)
     if fit.verdict == AFTER_JOBS:
-        return f"{why} It runs after {_ends(fit.after, ends, now, endless)}."
+        return f"{why} It runs after {_ends_text(fit.after, ends, now, endless)}."
     if fit.verdict == AFTER_NODES:
         names = abridged(list(fit.away), _NAMED)
         return f"{why} It runs once these accept pods again: {names}."
     return why
 
 
-def _together(fit: Fit) -> str:
+def _joint_start(fit: Fit) -> str:
     if not fit.job.together or fit.refused or fit.verdict in (NOW, AFTER_PREEMPTION, UNKNOWN):
         return ""
     return f" Its {fit.job.number} pods are only started together."
@@ -170,7 +170,7 @@ def _competition(fit: Fit) -> str:
     return f" J{names[1:]} of this task {verb} it too, and whichever is created first gets it."
 
 
-def _where(fit: Fit) -> str:
+def _place_text(fit: Fit) -> str:
     counts = Counter(fit.nodes)
     if fit.job.number == 1:
         node = fit.nodes[0] if fit.nodes else "?"
@@ -185,11 +185,13 @@ def _jobs(names: Sequence[JobId]) -> str:
     return f"{'job' if len(texts) == 1 else 'jobs'} {abridged(texts, _PREEMPTED)}"
 
 
-def _ends(names: Sequence[JobId], ends: Mapping[JobId, JobEnd], now: datetime, endless: frozenset[JobId]) -> str:
+def _ends_text(names: Sequence[JobId], ends: Mapping[JobId, JobEnd], now: datetime, endless: frozenset[JobId]) -> str:
     texts = []
     for name in names[:_NAMED]:
         end = ends.get(name)
-        when = _when(end, now) if end else "which only ends when it is deleted" if name in endless else "end not known"
+        when = (
+            _end_of(end, now) if end else "which only ends when it is deleted" if name in endless else "end not known"
+        )
         texts.append(f"{name[0]}/{name[1]} ({when})")
     if len(names) > _NAMED:
         texts.append(f"{len(names) - _NAMED} more")
@@ -197,7 +199,7 @@ def _ends(names: Sequence[JobId], ends: Mapping[JobId, JobEnd], now: datetime, e
     return f"{noun} {enumerated(texts, 'and')} {'ends' if len(names) == 1 else 'end'}"
 
 
-def _when(end: JobEnd, now: datetime) -> str:
+def _end_of(end: JobEnd, now: datetime) -> str:
     if end.at < now and end.basis != DEADLINE:
         return f"overdue, {_BASES[end.basis]}"
     minutes = max(0, round((end.at - now).total_seconds() / 60))

@@ -62,7 +62,7 @@ class PodRules:
         self._near_terms, self._away_terms, self._constraints = self.pod.near, self.pod.away, self.pod.spread
         self.spread = [Counter() for each in self._constraints]
         own = self.pod.namespace, self.pod.labels
-        self._is_series = all(self._means(term, *own) for term in self._near_terms)
+        self._is_series = all(self._term_means(term, *own) for term in self._near_terms)
 
     @property
     def matter(self) -> bool:
@@ -108,12 +108,12 @@ class PodRules:
         self.count_kept_off(node, namespace, keeps_off, sign)
         # A pod counts for affinity only if it matches all terms, but for anti-affinity if it matches one
         # (updateWithAffinityTerms and updateWithAntiAffinityTerms).
-        if self._near_terms and all(self._means(term, namespace, labels) for term in self._near_terms):
+        if self._near_terms and all(self._term_means(term, namespace, labels) for term in self._near_terms):
             for term in self._near_terms:
                 if (key := term["topologyKey"]) in node.labels:
                     self._add(self.near, (key, node.labels[key]), sign)
         for term in self._away_terms:
-            if (key := term["topologyKey"]) in node.labels and self._means(term, namespace, labels):
+            if (key := term["topologyKey"]) in node.labels and self._term_means(term, namespace, labels):
                 self._add(self.away, (key, node.labels[key]), sign)
         # A spread looks only at pods of its own namespace, and skips terminating ones (countPodsMatchSelector).
         if namespace != self.pod.namespace or is_ending:
@@ -135,7 +135,7 @@ class PodRules:
         if not counts[pair]:
             del counts[pair]
 
-    def _means(self, term: Object, namespace: str, labels: Mapping[str, str]) -> bool:
+    def _term_means(self, term: Object, namespace: str, labels: Mapping[str, str]) -> bool:
         return term_means(term, self.pod.namespace, labels, namespace, self.namespaces)
 
     def concerns(self, namespace: str, labels: Mapping[str, str], keeps_off: Iterable[Object]) -> bool:
@@ -143,7 +143,7 @@ class PodRules:
         pod = self.pod
         return (
             any(term_means(term, namespace, pod.labels, pod.namespace, self.namespaces) for term in keeps_off)
-            or any(self._means(term, namespace, labels) for term in (*self._near_terms, *self._away_terms))
+            or any(self._term_means(term, namespace, labels) for term in (*self._near_terms, *self._away_terms))
             or (namespace == pod.namespace and bool(self._constraints))
         )
 

@@ -36,7 +36,7 @@ class Eviction:
         started = min(pod.started_at for pod in self.pods if pod.priority == highest)
         # 2**31 (MaxInt32+1) makes every priority count as at least 0. Without it, a node with many pods of negative
         # priority would look cheaper than one with few of them (pickOneNodeForPreemption).
-        return self.breaks, highest, sum(one + 2**31 for one in priorities), len(priorities), _descending(started)
+        return self.breaks, highest, sum(one + 2**31 for one in priorities), len(priorities), _descending_key(started)
 
 
 _NOTHING: tuple[int | None, bool, None] = (None, False, None)
@@ -159,7 +159,7 @@ def _protected(pods: Iterable[PlacedPod], budgets: Sequence[Object]) -> set[str]
     return found
 
 
-def _descending(time: str) -> str:
+def _descending_key(time: str) -> str:
     """Sorts the latest time first: the complement of each digit."""
     return time.translate(_COMPLEMENT)
 

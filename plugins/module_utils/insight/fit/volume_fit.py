@@ -153,7 +153,7 @@ class VolumeCheck:
         # Smallest claim first (byPVCSize), so that a small claim does not take the volume that a large one needs.
         for claim in sorted((one for one in claims if not one["spec"].get("volumeName")), key=_size):
             free = ((name, one) for name, one in (self.volumes or {}).items() if name not in found)
-            fitting = ((name, one) for name, one in free if _suits(one, claim) and self._is_reached(one, state))
+            fitting = ((name, one) for name, one in free if _suits_claim(one, claim) and self._is_reached(one, state))
             smallest = min(fitting, key=lambda each: (not _is_for(each[1], claim), _size(each[1])), default=None)
             if smallest:
                 found.add(smallest[0])
@@ -188,12 +188,12 @@ class VolumeCheck:
         self.put_back(copy)
 
     def put_back(self, pod: PlacedPod) -> None:
-        self._count(pod, 1)
+        self._count_volumes(pod, 1)
 
     def remove(self, pod: PlacedPod) -> None:
-        self._count(pod, -1)
+        self._count_volumes(pod, -1)
 
-    def _count(self, pod: PlacedPod, sign: int) -> None:
+    def _count_volumes(self, pod: PlacedPod, sign: int) -> None:
         for name in pod.claims:
             self.used[pod.namespace, name] += sign
         if pod.node and pod.claims:
@@ -207,7 +207,7 @@ def _is_for(volume: Object, claim: Object) -> bool:
     return (ref.get("namespace"), ref.get("name")) == (metadata.get("namespace"), metadata["name"])
 
 
-def _suits(volume: Object, claim: Object) -> bool:
+def _suits_claim(volume: Object, claim: Object) -> bool:
     """``volume.FindMatchingVolume`` of component-helpers, but for nodes."""
     has, wants = volume["spec"], claim["spec"]
     return (

@@ -167,7 +167,7 @@ class World:
         self.evictions: dict[int, tuple[WantedPod, dict[str, tuple[int, bool, Any]]]] = {}  # see victims.py
         for pod in pods:
             if pod.node in self.nodes:
-                self._put(pod, self.nodes[pod.node])
+                self._put_on_node(pod, self.nodes[pod.node])
             elif pod.node is None and pod.nominated in self.nodes:
                 self.nodes[pod.nominated].nominated.append(pod)
 
@@ -188,7 +188,7 @@ class World:
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
-    def _put(self, pod: PlacedPod, state: NodeState) -> None:
+    def _put_on_node(self, pod: PlacedPod, state: NodeState) -> None:
         state.add(pod)
         self._where[pod.uid] = state.name
         self._here[pod.namespace][pod.uid] = pod
@@ -218,7 +218,7 @@ class World:
             None,
             False,
         )
-        self._put(copy, state)
+        self._put_on_node(copy, state)
         for check in self.checks:
             check.add(pod, copy, state)
         return copy
@@ -234,7 +234,7 @@ class World:
             rules.count(state.node, pod.namespace, pod.labels, pod.keeps_off, -1, is_ending=pod.is_ending)
 
     def put_back(self, pod: PlacedPod) -> None:
-        self._put(pod, self.nodes[str(pod.node)])
+        self._put_on_node(pod, self.nodes[str(pod.node)])
         for check in self.checks:
             check.put_back(pod)
 
@@ -267,7 +267,7 @@ class World:
             rules.count_kept_off(self._node_of(other), other.namespace, other.keeps_off)
         if pod.minds_its_own:
             rules.count_nodes(state.node for state in self.nodes.values())
-            for others in self._meant(pod):
+            for others in self._pods_meant(pod):
                 for other in others.values():
                     node = self._node_of(other)
                     rules.count(node, other.namespace, other.labels, (), is_ending=other.is_ending)
@@ -280,7 +280,7 @@ class World:
     def _node_of(self, pod: PlacedPod) -> RoomyNode:
         return self.nodes[self._where[pod.uid]].node
 
-    def _meant(self, pod: WantedPod) -> list[dict[str, PlacedPod]]:
+    def _pods_meant(self, pod: WantedPod) -> list[dict[str, PlacedPod]]:
         """The pods of the namespaces that its terms may mean."""
         terms = (*pod.near, *pod.away)
         if any(term.get("namespaceSelector") is not None for term in terms):

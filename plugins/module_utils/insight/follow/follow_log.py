@@ -163,7 +163,7 @@ class _Following:
             f"Following {number_of(len(pods), 'pod')} of job {self._job[1]} ({status_of(self._workload)}). "
             f"Ctrl-C ends that, and not the job."
         )
-        if self._wanted_pod and not self._chosen(pods):
+        if self._wanted_pod and not self._chosen_pods(pods):
             try:
                 choose_pods(pods, self._wanted_pod, self._options.container)
             except ValueError as problem:
@@ -173,7 +173,7 @@ class _Following:
     def _sorted_pods(self) -> list[Object]:
         return sort_pods(list(self._cache.objects(POD)))
 
-    def _chosen(self, pods: Sequence[Object]) -> list[Object]:
+    def _chosen_pods(self, pods: Sequence[Object]) -> list[Object]:
         """Those of the option ``pod``; of a rank also those that are to come."""
         if self._wanted_pod is None or not pods:
             return list(pods)
@@ -193,7 +193,7 @@ class _Following:
                 log.gone = True
                 log.changed.set()
         new: list[Object] = []
-        for pod in self._chosen(pods):
+        for pod in self._chosen_pods(pods):
             known = self._logs.get(pod["metadata"]["uid"])
             if known is None:
                 if container_state(pod, self._options.container).has_log:
@@ -241,7 +241,7 @@ class _Following:
         reading = any(not log.over for log in self._logs.values())
         if reading:
             return False
-        chosen = self._chosen(self._sorted_pods())
+        chosen = self._chosen_pods(self._sorted_pods())
         if self._wanted_pod and not self._wanted_pod.isdecimal():
             return bool(self._logs) and all(self._is_finished(pod) for pod in chosen)
         unread = [pod for pod in chosen if pod["metadata"]["uid"] not in self._logs and not self._is_finished(pod)]

@@ -71,7 +71,7 @@ class LogPosition:
 
         After GAP, the line has not been added: to accept it, call ``skip`` and add it again.
         """
-        second = self._second(timestamp)
+        second = self._second_of(timestamp)
         if self._expected is not None:
             if self._comes_again(raw, self._expected):
                 return SEEN
@@ -119,7 +119,7 @@ class LogPosition:
         self._hashes = array("q", (self._hashes[number] for number in kept))
         self._seconds = array("q", (self._seconds[number] for number in kept))
 
-    def _second(self, timestamp: str) -> int:
+    def _second_of(self, timestamp: str) -> int:
         """Since 1970. Lines of one second come together, and reading a time takes longer than all else here."""
         key = timestamp[:19] + timestamp[-6:] if timestamp[-1] != "Z" else timestamp[:19]
         if self._memo[0] != key:

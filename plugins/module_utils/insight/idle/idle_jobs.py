@@ -121,7 +121,7 @@ def run(task: Task[IdleOptions]) -> dict[str, Any]:
     if policy.acts:
         for job in jobs:
             job.action = next_action(job.finding, job.warned_at, policy, now)
-        diff = _act(task, jobs, policy)
+        diff = _warn_and_pause(task, jobs, policy)
     rows = [_job_row(job) for job in sorted(jobs, key=lambda job: (not job.finding.idle, job.id))]
     result = {
         "changed": any(job.action != NOTHING and job.error is None for job in jobs),
@@ -301,7 +301,7 @@ def _judge_jobs(
 # -- acting ------------------------------------------------------------------------------------------------------------
 
 
-def _act(task: Task[IdleOptions], jobs: Sequence[HeldJob], policy: IdlePolicy) -> list[Any]:
+def _warn_and_pause(task: Task[IdleOptions], jobs: Sequence[HeldJob], policy: IdlePolicy) -> list[Any]:
     """Warn of what is idle for the first time, take the warning back, and pause; the entries of the diff."""
     now, diff = now_as_text(), []
     for action, state in (

@@ -29,7 +29,7 @@ def absence_of(task: Task[Any], prometheus: Prometheus, job: MeasuredJob, span: 
     where = f"job {job.name} in namespace {job.namespace}"
     if job.workload is None:
         hint = no_pods_message(task.client(), (job.namespace, job.name), allowed_namespaces(task)).rstrip(".")
-        return f"{hint}, and {prometheus.where} knows no pods of that name between {_between(span)}."
+        return f"{hint}, and {prometheus.where} knows no pods of that name between {_span_text(span)}."
     is_bound = any(pod["spec"].get("nodeName") for pod in job.pods)
     if not is_bound and status_of(job.workload) in ("Pending", "Paused"):
         if job.pods:
@@ -41,7 +41,7 @@ def absence_of(task: Task[Any], prometheus: Prometheus, job: MeasuredJob, span: 
     if not requests_devices(job.workload):
         return (
             f"{where} has no metrics: it requests no GPUs, and {prometheus.where} has no traffic of its pods between "
-            f"{_between(span)}. Let it scrape the kubelets' cAdvisor."
+            f"{_span_text(span)}. Let it scrape the kubelets' cAdvisor."
         )
     names, pod_labels = _exported()
     selectors = (
@@ -74,7 +74,7 @@ def absence_of(task: Task[Any], prometheus: Prometheus, job: MeasuredJob, span: 
             f"in its chart metricLabelsAllowlist."
         )
     return (
-        f"{where} has no metrics between {_between(span)}, although others have. Check that the exporter runs on its "
+        f"{where} has no metrics between {_span_text(span)}, although others have. Check that the exporter runs on its "
         f"nodes, and that O(start) and O(end) are when it had accelerators."
     )
 
@@ -132,5 +132,5 @@ def _exported() -> tuple[str, set[str]]:
     return one_of(names), labels | {"exported_pod"}
 
 
-def _between(span: MetricsRange) -> str:
+def _span_text(span: MetricsRange) -> str:
     return f"{as_text(span.start)} and {as_text(span.end)}"

@@ -99,7 +99,7 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
     if step.action in (Action.UNCHANGED, Action.ANNOTATE) or manifest.problem:
         return PlanEffect(manifest, number, number, gpus, gpus, asked, asked, asked)
     fit = manifest.fit or {}
-    ending = _ending(step, list(holding), wanted)
+    ending = _ending_pods(step, list(holding), wanted)
     if _is_stuck(step, fit):  # The update goes no further than its first new pods: the other old ones serve.
         surge, unavailable = _rolling_update(step.desired)
         ending, wanted = ending[: max(0, len(holding) + unavailable - wanted)], wanted + surge
@@ -180,7 +180,7 @@ def _wanted(plan: Plan, step: Step, present: int) -> int:
     return pods_wanted(workload)
 
 
-def _ending(step: Step, present: list[str], wanted: int) -> list[str]:
+def _ending_pods(step: Step, present: list[str], wanted: int) -> list[str]:
     if step.action is Action.DELETE or step.replaces:
         return present
     if step.kind != "Job" and step.changes_pods:

@@ -276,7 +276,7 @@ def _report(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequence[Pla
         "nodes": nodes,
         "teams": team_rows(known, effects),
         "quotas": quotas,
-        "totals": _totals(effects, nodes),
+        "totals": _plan_totals(effects, nodes),
         "diff": task.diff(lambda: (diff for effect in effects for diff in diffs_of(effect.manifest.plan))),
     }
 
@@ -319,7 +319,7 @@ def _readable(found: DirectoryPlan, what: str, read: Any) -> Any:
     return answer
 
 
-def _totals(effects: Sequence[PlanEffect], nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _plan_totals(effects: Sequence[PlanEffect], nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     jobs = [effect for effect in effects if effect.manifest.job is not None]
     moving = [effect.gpus_after - effect.gpus_before for effect in jobs]
     return {

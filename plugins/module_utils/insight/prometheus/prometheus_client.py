@@ -165,10 +165,10 @@ def open_prometheus(task: Task[Any], options: PrometheusOptions) -> Prometheus:
         return Prometheus(connection.server, send, settings.timeout, transport.masked)
     client = task.client()
     service = given_service(settings.service) if settings.service else _find_service(client)
-    return _behind(client, service, settings)
+    return _prometheus_of_service(client, service, settings)
 
 
-def _behind(client: Client, service: PrometheusService, settings: PrometheusSettings) -> Prometheus:
+def _prometheus_of_service(client: Client, service: PrometheusService, settings: PrometheusSettings) -> Prometheus:
     if settings.token or settings.user or settings.client_cert:
         raise ConnectionProblem(
             "O(prometheus_token), O(prometheus_user) or O(prometheus_client_cert) without O(prometheus_url): the API "

@@ -121,8 +121,8 @@ class ExporterSeries:
         """The expression with our labels: namespace and pod of the workload, UUID and GPU_I_ID of the device."""
         for label in ("namespace", "pod"):
             sources = [f"exported_{label}" if name == label else name for name in self._workload_labels(label)]
-            expression = self._first(expression, label, sources)
-        return self._first(self._of_devices(expression), "GPU_I_ID", self.exporter.labels.get("partition", ()))
+            expression = self._first_label(expression, label, sources)
+        return self._first_label(self._of_devices(expression), "GPU_I_ID", self.exporter.labels.get("partition", ()))
 
     def by_pod(self, expression: str, select: PodSelection = EVERYTHING) -> str:
         """One series for each pod and device, or partition."""
@@ -140,7 +140,7 @@ class ExporterSeries:
         """One series for each device, in use or not."""
         text = self._of_devices(expression)
         for label, said in (("gpu", "index"), ("modelName", "model"), ("hostname", "node")):
-            text = self._first(text, label, self.exporter.labels.get(said, ()))
+            text = self._first_label(text, label, self.exporter.labels.get(said, ()))
         return f"max by({','.join(DEVICE)})({text})"
 
     def errors(self, means: str) -> Iterator[str]:
@@ -148,7 +148,9 @@ class ExporterSeries:
         yield from (self._selected(each) for each in self.exporter.series("errors") if each.means == means)
 
     def _selected(self, series: ExportedSeries) -> str:
-        return scraped_by(self.jobs, _with(series.name, [equal(label, value) for label, value in series.where.items()]))
+        return scraped_by(
+            self.jobs, _selector(series.name, [equal(label, value) for label, value in series.where.items()])
+        )
 
     def _measure_series(self, measure: str) -> Sequence[ExportedSeries]:
         return self.exporter.series(_QUANTITIES.get(measure, measure))
@@ -162,10 +164,10 @@ class ExporterSeries:
         *others, last = labels.get("device", ("UUID",))
         if last in labels.get("index", ()):  # A number, which the devices of other nodes have as well.
             sources = ",".join(f'"{label}"' for label in (*labels.get("node", ("instance",)), last))
-            return self._first(f'label_join({expression},"UUID","/",{sources})', "UUID", others)
-        return self._first(expression, "UUID", [*others, last])
+            return self._first_label(f'label_join({expression},"UUID","/",{sources})', "UUID", others)
+        return self._first_label(expression, "UUID", [*others, last])
 
-    def _first(self, expression: str, label: str, sources: Sequence[str]) -> str:
+    def _first_label(self, expression: str, label: str, sources: Sequence[str]) -> str:
         """The expression with a label that has the value of the first of others that is not empty."""
         for source in reversed(sources):
             expression = replaced(expression, label, source)
@@ -294,7 +296,7 @@ class Queries:
             return _measure_series(ALLOCATED, select)
         by_name = self.source is Source.POD_NAMES
         named = select if by_name else EVERYTHING
-        text = self._held(self.resources.every, named)
+        text = self._held_devices(self.resources.every, named)
         return text if by_name else f"{text}{self._of_jobs(select)}"
 
     def allocatable(self, select_whole: bool = True) -> str:
@@ -311,7 +313,7 @@ class Queries:
             return FREE
         # A node on which no pod holds a device has nothing to subtract and would drop out: the `or` gives it a 0.
         there = self.allocatable()
-        return f"{there}-(sum by(node)({self._held(self.resources.whole, EVERYTHING)}) or {there}*0)"
+        return f"{there}-(sum by(node)({self._held_devices(self.resources.whole, EVERYTHING)}) or {there}*0)"
 
     def of_devices(self, measure: str) -> str:
         """A measure by device (DEVICE), in use or not; "" if no exporter has it."""
@@ -464,7 +466,7 @@ class Queries:
         return [each for each in self.exporters if each.exporter.backend]
 
     def _state_series(self, metric: str, matchers: Iterable[str] = ()) -> str:
-        return scraped_by(self.state_jobs, _with(metric, matchers))
+        return scraped_by(self.state_jobs, _selector(metric, matchers))
 
     def _error_series(self, means: str) -> str:
         return " or ".join(each.by_device(metric) for each in self._device_exporters for metric in each.errors(means))
@@ -472,7 +474,7 @@ class Queries:
     def _of_jobs(self, select: PodSelection) -> str:
         return f"*on(namespace,pod) group_left(job_name,pool){self.pod_info(select)}"
 
-    def _held(self, resources: str, select: PodSelection) -> str:
+    def _held_devices(self, resources: str, select: PodSelection) -> str:
         """Bound and not ended: what counts against the node. Requests of ended pods stay in kube-state-metrics."""
         requests = self._state_series(
             "kube_pod_container_resource_requests", [matches("resource", resources), not_equal("node", "")]
@@ -554,7 +556,7 @@ def _alternatives(metric: str, select: PodSelection, namespace: str = "namespace
                 matchers.append(matcher(f"exported_{label}" if renamed and is_ours else source, text))
             if is_ours and not renamed:
                 matchers.append(equal(f"exported_{label}", ""))
-        found.append(_with(name, matchers))
+        found.append(_selector(name, matchers))
     return _unique(found)
 
 
@@ -566,16 +568,16 @@ def _pod_label(key: str) -> str:
 def scraped_by(jobs: str, metric: str) -> str:
     """The metric as these scrape jobs have brought it: any program can claim to be an exporter, and of any pod."""
     name, _brace, inner = metric.partition("{")
-    return _with(name, [inner.removesuffix("}"), matches("job", jobs) if jobs else ""])
+    return _selector(name, [inner.removesuffix("}"), matches("job", jobs) if jobs else ""])
 
 
-def _with(metric: str, matchers: Iterable[str]) -> str:
+def _selector(metric: str, matchers: Iterable[str]) -> str:
     found = ",".join(matcher for matcher in matchers if matcher)
     return f"{metric}{{{found}}}" if found else metric
 
 
 def _measure_series(name: str, select: PodSelection) -> str:
-    return _with(name, select.matchers("job_name"))
+    return _selector(name, select.matchers("job_name"))
 
 
 def _first_exporter(exporters: Iterable[ExporterSeries], measure: str, select: PodSelection) -> str:

@@ -99,7 +99,7 @@ def run(task: UsageTask) -> dict[str, Any]:
         else "Kubernetes and the history of jobs",
         "notes": [
             worded(note, task.names)
-            for note in (*notes, *_doubts(totals, is_measured=is_measured, has_prices=has_prices))
+            for note in (*notes, *_doubtful_figures(totals, is_measured=is_measured, has_prices=has_prices))
         ],
     }
 
@@ -346,7 +346,7 @@ def _capacity_hours(seen: Seen, since: float, until: float, measured: MeasuredUs
 _NEGLIGIBLE = 0.01  # of the held hours
 
 
-def _doubts(totals: Mapping[str, Any], *, is_measured: bool, has_prices: bool) -> list[str]:
+def _doubtful_figures(totals: Mapping[str, Any], *, is_measured: bool, has_prices: bool) -> list[str]:
     """What the figures do not say."""
     found = []
     if not is_measured:

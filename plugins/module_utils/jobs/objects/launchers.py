@@ -131,7 +131,7 @@ def _launched(manifest: Training, group: _Group) -> Launch:
     wanted, begins_with = manifest.distributed.launcher, _launcher_in(words)
     _check_framework(manifest)
     if begins_with is not None:
-        return _kept(manifest, group, begins_with)
+        return _with_own_launcher(manifest, group, begins_with)
     name = wanted or _default(manifest)
     if name == "none" or (wanted is None and (group.size == 1 or not _script_in(words))):
         return Launch(command, warnings=_alone_warnings(manifest, group, words))
@@ -146,7 +146,7 @@ def _launched(manifest: Training, group: _Group) -> Launch:
     return Launch(_ON_EACH_NODE[name](command, group), name, env=_SCRIPT_ENV[name](manifest) if name == "mpi" else {})
 
 
-def _kept(manifest: Training, group: _Group, begins_with: str) -> Launch:
+def _with_own_launcher(manifest: Training, group: _Group, begins_with: str) -> Launch:
     """A command that begins with a launcher. An option keeps deepspeed from reaching the other nodes by ssh."""
     command, wanted = manifest.environment.command, manifest.distributed.launcher
     program = PurePosixPath(command[0]).name
@@ -241,13 +241,13 @@ def _is_plain(command: list[str]) -> bool:
 def _torchrun(command: list[str], group: _Group) -> list[str]:
     """On several nodes it finds the rendezvous in its environment (PET_*)."""
     options = [] if group.nodes > 1 else ["--standalone", "--nproc_per_node", str(group.processes)]
-    return [_beside(command, "torchrun"), *options, *_started(command, ["--no_python"])]
+    return [_program_beside(command, "torchrun"), *options, *_started(command, ["--no_python"])]
 
 
 def _deepspeed(command: list[str], group: _Group) -> list[str]:
     options = _deepspeed_options([]) if group.nodes > 1 else ["--num_gpus", str(group.processes)]
     # Without --no_local_rank, it puts that option between the program and its arguments (deepspeed/launcher/launch.py).
-    return [_beside(command, "deepspeed"), *options, *_started(command, ["--no_python", "--no_local_rank"])]
+    return [_program_beside(command, "deepspeed"), *options, *_started(command, ["--no_python", "--no_local_rank"])]
 
 
 def _accelerate(command: list[str], group: _Group) -> list[str]:
@@ -256,7 +256,7 @@ def _accelerate(command: list[str], group: _Group) -> list[str]:
     if group.nodes > 1:
         rank = ["--machine_rank", "$(NODE_RANK)"]
         options += [*rank, "--main_process_ip", "$(MASTER_ADDR)", "--main_process_port", "$(MASTER_PORT)"]
-    return [_beside(command, "accelerate"), "launch", *options, *_started(command, ["--no_python"])]
+    return [_program_beside(command, "accelerate"), "launch", *options, *_started(command, ["--no_python"])]
 
 
 def _msrun(command: list[str], group: _Group) -> list[str]:
@@ -265,7 +265,7 @@ def _msrun(command: list[str], group: _Group) -> list[str]:
         options += ["--master_addr=$(MASTER_ADDR)", "--master_port=$(MASTER_PORT)", "--node_rank=$(NODE_RANK)"]
     # It knows Python by its bare name.
     program = [] if _is_plain(command) else [PurePosixPath(command[0]).name]
-    return [_beside(command, "msrun"), *options, *program, *command[1:]]
+    return [_program_beside(command, "msrun"), *options, *program, *command[1:]]
 
 
 def _mpirun(command: list[str], group: _Group) -> list[str]:
@@ -282,7 +282,7 @@ _ON_EACH_NODE: dict[str, Callable[[list[str], _Group], list[str]]] = {
 }
 
 
-def _beside(command: list[str], program: str) -> str:
+def _program_beside(command: list[str], program: str) -> str:
     """A program of the Python that the command names by its path."""
     python = PurePosixPath(command[0])
     return str(python.parent / program) if _is_python(command[0]) and len(python.parts) > 1 else program

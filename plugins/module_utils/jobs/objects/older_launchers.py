@@ -17,7 +17,7 @@ def without_success_policy(word: str) -> str:
 
 
 # Within single quotes of a shell. The port is Ray's, which has ended by then; whatever else connects gets no answer.
-_TELL = """\
+_ANSWER_OTHERS = """\
 import os, socket
 left = set(range(1, int(os.environ["NNODES"])))
 both = socket.has_dualstack_ipv6()
@@ -35,7 +35,7 @@ with socket.create_server(("", int(os.environ["MASTER_PORT"])), family=family, d
             except (OSError, ValueError):
                 pass
 """
-_ASK = """\
+_ASK_FIRST_NODE = """\
 import os, socket, sys
 with socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])), 5) as server:
     server.sendall(b"ended? " + os.environ["NODE_RANK"].encode())
@@ -48,13 +48,13 @@ if [ "$NODE_RANK" != 0 ]; then
   trap 'ray stop; exit 143' TERM
   while :; do
     ray start --address="$MASTER_ADDR:$MASTER_PORT" --block & wait "$!"
-    {_PYTHON} -c '{_ASK}' 2>/dev/null && exit
+    {_PYTHON} -c '{_ASK_FIRST_NODE}' 2>/dev/null && exit
     sleep 5 & wait "$!"
   done
 fi
 {RAY_FIRST_NODE}\
 [ "$code" = 0 ] || exit "$code"
-{_PYTHON} -c '{_TELL}' & child=$!
+{_PYTHON} -c '{_ANSWER_OTHERS}' & child=$!
 wait "$child"
 """
 

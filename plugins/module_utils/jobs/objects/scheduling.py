@@ -51,16 +51,16 @@ def _near_each_other(manifest: JobManifest, equipment: Equipment) -> Object:
     level = topology_level(manifest, equipment.pool)
     required, preferred = [], []
     if _wanted_placement(manifest) == "pack":
-        preferred.append({"weight": 100, "podAffinityTerm": _beside(manifest, labels.HOSTNAME)})
+        preferred.append({"weight": 100, "podAffinityTerm": _same_domain_term(manifest, labels.HOSTNAME)})
     if level and not queue.places_by_topology(manifest.queue):
-        term = _beside(manifest, level.label)
+        term = _same_domain_term(manifest, level.label)
         if level.required:
             required.append(term)
         else:
             preferred.append({"weight": 100, "podAffinityTerm": term})
     joined = isinstance(manifest, Training) and manifest.resources.node_count > 1
     if joined and manifest.resources.interconnect == "nvlink-domain":
-        required.append(_beside(manifest, equipment.profile.part("labels")["domain"]))
+        required.append(_same_domain_term(manifest, equipment.profile.part("labels")["domain"]))
     affinity = {
         "requiredDuringSchedulingIgnoredDuringExecution": required,
         "preferredDuringSchedulingIgnoredDuringExecution": preferred,
@@ -68,7 +68,7 @@ def _near_each_other(manifest: JobManifest, equipment: Equipment) -> Object:
     return sparse({"podAffinity": sparse(affinity)})
 
 
-def _beside(manifest: JobManifest, topology_key: str) -> Object:
+def _same_domain_term(manifest: JobManifest, topology_key: str) -> Object:
     selector = {"matchLabels": labels.pod_selector(manifest.job.name)}
     return {"topologyKey": topology_key, "labelSelector": selector}
 

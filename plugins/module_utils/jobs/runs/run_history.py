@@ -349,7 +349,7 @@ def read_history(
                 continue
             run = runs.setdefault(found["uid"], PastRun(namespace, found["uid"]))
             if hold is not None:
-                run.holds[hold.uid] = _better(run.holds.get(hold.uid), hold)
+                run.holds[hold.uid] = _better_hold(run.holds.get(hold.uid), hold)
             elif found["part"] == "good":
                 run.good = data
             elif found["part"] == "log":
@@ -427,7 +427,7 @@ def _hold(uid: str, data: Mapping[str, Any]) -> Hold | None:
     )
 
 
-def _better(one: Hold | None, other: Hold) -> Hold:
+def _better_hold(one: Hold | None, other: Hold) -> Hold:
     """The one that knows the end, and knows it exactly; else the later of two ends, each of which is a least one."""
     if one is None:
         return other

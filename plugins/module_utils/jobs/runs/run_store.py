@@ -101,7 +101,7 @@ def _write_part(client: Client, namespace: str, keys: Mapping[str, str | None]) 
             return client.json_patch(CONFIG_MAP, namespace, HISTORY, _operations(keys))
         except ApiError as error:
             if error.status == 404 and error.reason == "NotFound" and not error.is_missing_namespace:
-                if (created := client.create(_new(HISTORY, namespace, keys))) is not None:
+                if (created := client.create(_new_history(HISTORY, namespace, keys))) is not None:
                     return created
                 continue
             if error.status not in (409, 413, 422) or attempt == _ATTEMPTS - 1:
@@ -149,7 +149,7 @@ def _roll(client: Client, namespace: str, head: dict[str, Any]) -> bool:
     moved = oldest_half(head.get("data") or {})
     if not moved:
         return False
-    client.create(_new(f"{HISTORY}-{now.strftime(_TIME)}-{secrets.token_hex(3)}", namespace, moved))
+    client.create(_new_history(f"{HISTORY}-{now.strftime(_TIME)}-{secrets.token_hex(3)}", namespace, moved))
     for _attempt in range(_ATTEMPTS):
         data = head.get("data") or {}
         removed = {key: None for key, text in moved.items() if data.get(key) == text}
@@ -167,7 +167,7 @@ def _roll(client: Client, namespace: str, head: dict[str, Any]) -> bool:
     return True
 
 
-def _new(name: str, namespace: str, data: Mapping[str, str | None]) -> dict[str, Any]:
+def _new_history(name: str, namespace: str, data: Mapping[str, str | None]) -> dict[str, Any]:
     return new_config_map(name, namespace, data, **{HISTORY_OF: "runs"})
 
 
