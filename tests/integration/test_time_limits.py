@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_info import MODULE as FIT
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs.job_info import MODULE as JOB_INFO
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool import MODULE as POOL
@@ -103,6 +104,14 @@ def test_a_pool_limits_the_trainings_that_start_on_it(cluster: Cluster) -> None:
     perform(POOL, cluster, definition={**POOLED, "time_limit": {"default": "1h"}})
     assert not perform(JOB, cluster, **options)["changed"]
     assert row_of(cluster)["time_left"] in ("7h", "8h")
+
+
+def test_others_know_when_it_ends(cluster: Cluster) -> None:
+    perform(JOB, cluster, definition=pooled("20h"), wait=True, wait_timeout=60)
+    all_gpus = {**pooled(), "job": {"name": "other"}, "resources": {**pooled()["resources"], "gpu": 8}}
+    (fit,) = perform(FIT, cluster, definition=[all_gpus])["results"]
+    assert fit["verdict"] == "after_jobs"
+    assert fit["runs_at"] == row_of(cluster)["ends_at"]
 
 
 @pytest.mark.parametrize(
