@@ -2,13 +2,15 @@
 """How large the collection is and what each module needs of it:  python -m tools.structure [MODULE...]
 
 Prints the lines of plugins/, the lengths of functions, the private names that several files define, the floors (the
-files in the longest chain of imports), circles of files, and the lines that each module imports.
+files in the longest chain of imports), circles of files, and for each module the lines that it imports, and the bytes
+that Ansible packs for it where a task is a process of its own.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -76,6 +78,17 @@ def lines(counted: Iterable[Path]) -> int:
     return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in counted)
 
 
+def packed(name: str) -> frozenset[Path]:
+    """What Ansible sends with the module: it follows each import, also those in functions and for type checking
+    (ModuleDepFinder in ansible/executor/module_common.py)."""
+    return reachable(import_graph(types=True, functions=True), module_file(name))
+
+
+def packed_bytes(name: str) -> int:
+    """These files, compressed; without Ansible's own."""
+    return sum(len(zlib.compress(file.read_bytes())) for file in packed(name))
+
+
 def module_file(name: str) -> Path:
     return PLUGINS / "modules" / f"{name}.py"
 
@@ -129,10 +142,11 @@ def main(modules: list[str]) -> None:
     print(f"private names of several files: {len(repeated_private_names())}")
     print(f"floors: {floors(import_graph())}")
     print(f"circles of files: {len(found)}, the largest of {max(map(len, found), default=0)}")
-    print(f"\n{'imported by':<24} {'lines':>7} {'files':>6}   with imports in functions")
+    print(f"\n{'imported by':<24} {'lines':>7} {'files':>6}   with imports in functions, packed")
     for module in modules or _MODULES:
         top, all_of_them = (reachable(import_graph(functions=deep), module_file(module)) for deep in (False, True))
-        print(f"{module:<24} {lines(top):>7,} {len(top):>6}   {lines(all_of_them):,} in {len(all_of_them)}")
+        whole = f"{lines(all_of_them):,} in {len(all_of_them)}, {packed_bytes(module):,} bytes"
+        print(f"{module:<24} {lines(top):>7,} {len(top):>6}   {whole}")
 
 
 if __name__ == "__main__":

@@ -24,11 +24,14 @@ def action_plugin(name: str) -> type[ActionBase]:
     """
     keep_bytecode()
     from .fast_path import switched_off, unfit_library
-    from .module_action import ActionModule, preload
+    from .module_action import ActionModule, module_spec, preload
     from .terminal import flush_each_line
 
     flush_each_line()
-    if not switched_off(os.environ) and not unfit_library():
+    module = name.rpartition(".")[2]
+    if switched_off(os.environ) or unfit_library():
+        module_spec(module)  # The options of a task are looked at in any case.
+    else:
         with suppress(ImportError):  # The task reports a missing library.
-            preload(name.rpartition(".")[2])
+            preload(module)
     return ActionModule

@@ -19,7 +19,8 @@ _JOB = "gpuctl_job"
 def option_names(module: str, role: str | None, variables: Mapping[str, Any]) -> Names:
     """The names for a task of the module, with these variables, which may be in a role of the collection."""
     # A play of the collection says in this variable which playbook it is. No other play has it.
-    playbook = described_playbooks().get(str(variables.get("gpuctl_playbook")))
+    name = variables.get("gpuctl_playbook")
+    playbook = described_playbooks().get(str(name)) if name else None
     if playbook is None:
         return _names_of_role(role, "{}={{}}") if role else {}
     in_awx = is_awx_job(variables)

@@ -11,9 +11,11 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from ansible.executor.module_common import ModuleDepFinder
 
-from tools.structure import PLUGINS, circles, floors, import_graph, lines, module_file, reachable
+from tools.structure import PLUGINS, circles, floors, import_graph, lines, module_file, packed, packed_bytes, reachable
 
+COLLECTION = "ansible_collections.runwhere.gpuctl.plugins"
 MODULE_UTILS = PLUGINS / "module_utils"
 FILES = sorted(MODULE_UTILS.rglob("*.py"))
 # Lines that a module may import, itself included. They only ever go down.
@@ -24,6 +26,39 @@ BUDGETS = {
     "gpuctl_quota": 11_160,
     "gpuctl_rbac": 8_200,
     "gpuctl_status": 14_500,
+}
+# Thousands of bytes that Ansible packs for a module, besides its own. They only ever go down, too.
+PACKED = {
+    "gpuctl_access_info": 186,
+    "gpuctl_copy": 316,
+    "gpuctl_doctor": 258,
+    "gpuctl_drift": 597,
+    "gpuctl_drift_info": 597,
+    "gpuctl_fit_info": 408,
+    "gpuctl_idle": 480,
+    "gpuctl_job": 501,
+    "gpuctl_job_history": 310,
+    "gpuctl_job_history_info": 228,
+    "gpuctl_job_info": 325,
+    "gpuctl_job_log": 332,
+    "gpuctl_job_metrics_info": 325,
+    "gpuctl_kubeconfig": 234,
+    "gpuctl_monitoring_info": 196,
+    "gpuctl_node_info": 201,
+    "gpuctl_node_label": 202,
+    "gpuctl_notify": 3,
+    "gpuctl_plan_info": 609,
+    "gpuctl_policy": 241,
+    "gpuctl_pool": 486,
+    "gpuctl_pool_info": 202,
+    "gpuctl_quota": 260,
+    "gpuctl_quota_info": 198,
+    "gpuctl_rbac": 220,
+    "gpuctl_show": 2,
+    "gpuctl_stack": 210,
+    "gpuctl_status": 336,
+    "gpuctl_usage_info": 266,
+    "gpuctl_workspace": 221,
 }
 EVERYWHERE = {"run"}  # the entry point of each module
 
@@ -86,6 +121,25 @@ def test_a_module_imports_no_more_lines_than_its_budget(module: str, most: int) 
     needed = reachable(import_graph(), module_file(module))
     assert len(needed) > 30
     assert lines(needed) <= most
+
+
+def test_ansible_packs_no_more_for_a_module_than_its_budget() -> None:
+    """The controller reads, packs and sends it where a task is a process of its own."""
+    modules = sorted(file.stem for file in (PLUGINS / "modules").glob("gpuctl_*.py"))
+    assert modules == sorted(PACKED)
+    assert {name: size for name in modules if (size := packed_bytes(name)) > PACKED[name] * 1000} == {}
+
+
+def test_what_ansible_packs_is_known() -> None:
+    """Else the budgets above would hold whatever Ansible does."""
+    known = {".".join(file.relative_to(PLUGINS).with_suffix("").parts): file for file in import_graph()}
+    for file in packed("gpuctl_quota_info"):
+        name = ".".join(file.relative_to(PLUGINS).with_suffix("").parts)
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        followed = ModuleDepFinder(f"{COLLECTION}.{name}", tree, file.name == "__init__.py").submodules
+        paths = [".".join(parts).removeprefix(f"{COLLECTION}.") for parts in followed if parts[0] != "ansible"]
+        found = {known.get(path) or known.get(path.rpartition(".")[0]) for path in paths}
+        assert found - {None} == import_graph(types=True, functions=True)[file], name
 
 
 def test_what_is_imported_is_seen() -> None:

@@ -95,3 +95,17 @@ def run(module: str, options: dict[str, Any], kubeconfig: str) -> Any:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_where_each_task_is_a_process_the_action_plugin_has_imported_the_options_alone() -> None:
+    """What it has not imported, each worker imports again; the libraries are for the process of the module."""
+    script = f"""
+import sys
+sys.path.insert(0, {str(ROOT / ".cache" / "collections")!r})
+from {PLUGINS}.plugin_utils.action_plugin import action_plugin
+action_plugin("gpuctl_job")
+print("{PLUGINS}.modules.gpuctl_job" in sys.modules, "pydantic" in sys.modules)
+"""
+    environment = {**os.environ, SWITCH: "0"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == ["True", "False"]

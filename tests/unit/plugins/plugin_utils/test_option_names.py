@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils import option_names as option_names_file
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import option_names
 
 SUBMIT = {"gpuctl_playbook": "submit"}
@@ -68,3 +69,11 @@ def test_an_option_is_called_what_the_user_can_set(
     module: str, role: str | None, variables: dict[str, Any], text: str, expected: str
 ) -> None:
     assert worded(text, lambda: option_names(module, role, variables)) == expected
+
+
+def test_a_task_that_is_not_in_a_playbook_of_the_collection_reads_no_descriptions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each worker of a play would read them again."""
+    monkeypatch.delattr(option_names_file, "described_playbooks")
+    assert option_names("gpuctl_job", None, {"other": 1}) == {}
