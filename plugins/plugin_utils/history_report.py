@@ -46,7 +46,8 @@ def history_report(result: Mapping[str, Any]) -> Report:
     return Report(
         "Job history",
         [
-            Section("Runs", [Text(head), table, *map(Text, own)], tight=True),
+            Section("Runs", [Text(head), table], tight=True),
+            Section("", [*map(Text, own)]),
             Section("What failures said last", [Logs(logs, first=2, last=5)]),
         ],
         lead=counted,

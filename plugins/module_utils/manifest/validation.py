@@ -94,6 +94,8 @@ def _kind(source: SourceNode) -> str | ManifestError:
         elif written is not None:
             location = Location(joined(path, written.text), written)
             return ManifestError.at(source.origin, location, "unknown key", "Did you mean kind?")
+        elif any(key.text == "hosts" for key, _value in node.entries):
+            problem, hint = "a playbook, not a manifest", "Run it with ansible-playbook"
     elif not isinstance(value, ScalarNode):
         problem = "expected one word"
     elif value.is_null:

@@ -78,7 +78,7 @@ def sides_to_pod(container: Container, local_path: str, remote_path: str) -> Sid
         return _directory_to_pod(container, local, remote_path)
     if not local.is_file():
         what = "is neither a file nor a directory" if local.exists() else "not found"
-        raise TaskFailed(f"local_path {what}: {one_line(local_path)}.")
+        raise TaskFailed(f"O(local_path) {what}: {one_line(local_path)}.")
     return _file_to_pod(container, local, os.path.basename(local_path), remote_path)
 
 
@@ -115,7 +115,8 @@ def _directory_to_pod(container: Container, local: Path, remote_path: str) -> Si
     names = (name for name, entry in source.items() if name != ROOT and can_copy(name, entry))
     listing = _list_dest(container, remote, *names)
     if listing.kind == OTHER:
-        raise TaskFailed(f"remote_path is not a directory: {one_line(remote_path)}. Remove it, or name another path.")
+        hint = "Remove it, or name another path."
+        raise TaskFailed(f"O(remote_path) is not a directory: {one_line(remote_path)}. {hint}")
     dest = {**listing.entries, **({ROOT: FileEntry(DIRECTORY)} if listing.kind == DIRECTORY else {})}
     source = with_digests(source, dest, lambda name: file_digest(local / name))
     return Sides(source, dest, str(local), remote, space=listing.space, comparable=listing.has_digests)
@@ -161,7 +162,7 @@ def sides_from_pod(container: Container, local_path: str, remote_path: str) -> S
     listing = container.list_files(list_source(remote))
     if listing.kind not in (DIRECTORY, FILE):
         what = "not found" if listing.kind == MISSING else "is neither a file nor a directory"
-        raise TaskFailed(f"remote_path {what} in {container}: {one_line(remote_path)}.")
+        raise TaskFailed(f"O(remote_path) {what} in {container}: {one_line(remote_path)}.")
     source: Tree = listing.entries
     directory, remote_name = posixpath.split(remote)
     try:
@@ -177,7 +178,8 @@ def sides_from_pod(container: Container, local_path: str, remote_path: str) -> S
             names = {local.name: remote_name}
             source, local = {local.name: source[remote_name]}, local.parent
     elif local.exists() and not local.is_dir():
-        raise TaskFailed(f"local_path is not a directory: {one_line(local_path)}. Remove it, or name another path.")
+        hint = "Remove it, or name another path."
+        raise TaskFailed(f"O(local_path) is not a directory: {one_line(local_path)}. {hint}")
     local = _resolved(str(local))
     dest = with_digests(list_files(local, source), source, lambda name: file_digest(local / name))
     return Sides(source, dest, remote or ROOT, str(local), names, comparable=listing.has_digests)
@@ -217,7 +219,7 @@ def _resolved(local_path: str) -> Path:
     try:
         return resolved(local_path)
     except ValueError as problem:
-        raise TaskFailed(f"local_path: {problem}") from None
+        raise TaskFailed(f"O(local_path): {problem}") from None
 
 
 def _without_slash(path: str) -> str:
