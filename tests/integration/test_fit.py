@@ -143,7 +143,8 @@ def test_submit_names_the_jobs_that_it_preempts_before_and_after(here: Ansible, 
         (
             {"storage": {"workdirs": [{"path": "/data", "claim": "data"}]}},
             "PersistentVolumeClaim data does not exist. Create it with ansible-playbook runwhere.gpuctl.workspace "
-            "-e gpuctl_namespace=team-a -e gpuctl_claim=data -e gpuctl_storage=100Gi, or correct storage.workdirs.",
+            "-e gpuctl_namespace=team-a -e gpuctl_claim=data -e gpuctl_storage=100Gi, ask an administrator for it, or "
+            "correct storage.workdirs.",
         ),
     ],
     ids=["node and quota", "quota", "pool", "claim"],

@@ -137,6 +137,7 @@ def test_an_account_cannot_fill_the_cluster_with_objects(ansible: Ansible, api: 
         quota = api.get("resourcequota", "gpuctl-object-counts", namespace)
         return quota["spec"]["hard"] if quota else None
 
+    eventually(lambda: api.get("configmap", "kube-root-ca.crt", namespace))
     there = len(api.list("configmap", namespace))
     own = {"count/configmaps": str(there + 2), "count/jobs.batch": "5"}
     assert limits(object_counts={"configmaps": there + 2, "jobs.batch": 5}) == own

@@ -362,6 +362,7 @@ def test_a_terminating_namespace_is_created_again(ansible: Ansible, api: Api, qu
     held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
     api.create("configmap", held, users[0])
     run(ansible, definition=declared, state="absent", delete_namespaces=True)
+    eventually(lambda: "hold" in str(api.get("namespace", users[0])["status"].get("conditions")))
 
     timed_out = run(ansible, definition=declared, wait_timeout=1)
     assert timed_out.failed

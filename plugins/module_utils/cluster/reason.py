@@ -501,7 +501,8 @@ def missing_claim(subject: str, claim: str, namespace: str) -> PendingReason:
     """Why a pod whose PersistentVolumeClaim does not exist is not scheduled."""
     text = f"{subject} cannot be scheduled: PersistentVolumeClaim {claim} not found"
     create = f"M(gpuctl_workspace namespace={namespace} claim.name={claim} claim.size=100Gi)"
-    return PendingReason(text, f"Create it with {create}, or correct storage.workdirs", needs_user=True, predicted=True)
+    hint = f"Create it with {create}, ask an administrator for it, or correct storage.workdirs"
+    return PendingReason(text, hint, needs_user=True, predicted=True)
 
 
 def _start_problem(workload: Object, pod: Object, events: Iterable[Object]) -> PendingReason | None:

@@ -422,7 +422,8 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         ],
         [],
         "pod x-1 cannot be scheduled: PersistentVolumeClaim data not found. Create it with "
-        "M(gpuctl_workspace namespace=ml claim.name=data claim.size=100Gi), or correct storage.workdirs.",
+        "M(gpuctl_workspace namespace=ml claim.name=data claim.size=100Gi), ask an administrator for it, or correct "
+        "storage.workdirs.",
     ),
     "a claim that is not bound": (
         workload(),

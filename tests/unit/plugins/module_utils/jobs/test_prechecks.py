@@ -111,7 +111,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a missing claim": (
         {"storage": {"workdirs": [{"path": "/data", "claim": "datasets"}]}},
         "pods cannot be scheduled: PersistentVolumeClaim datasets not found. Create it with "
-        "gpuctl_workspace (namespace=default, claim.name=datasets, claim.size=100Gi), or correct storage.workdirs.",
+        "gpuctl_workspace (namespace=default, claim.name=datasets, claim.size=100Gi), ask an administrator for it, or "
+        "correct storage.workdirs.",
     ),
     "a missing Secret": (
         {"environment": {"env": [{"name": "HF_TOKEN", "valueFrom": SECRET_REF}]}},
