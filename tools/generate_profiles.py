@@ -8,6 +8,7 @@ Module processes get no other files than Python modules, and reading YAML takes 
 
 from __future__ import annotations
 
+import pprint
 import sys
 import textwrap
 from pathlib import Path
@@ -29,7 +30,6 @@ from typing import Any
 
 # fmt: off
 '''
-_WIDTH = 118
 
 
 def profiles() -> dict[str, dict[str, Any]]:
@@ -40,31 +40,8 @@ def profiles() -> dict[str, dict[str, Any]]:
 
 def module() -> str:
     """The text of the module."""
-    return f"{HEAD}PROFILES: dict[str, dict[str, Any]] = {_layout(profiles(), 0, 0)}\n"
-
-
-def _layout(value: Any, indent: int, before: int) -> str:
-    """A value as Python, ``before`` characters into its line: on it, or in lines below that are indented by one each.
-
-    pprint aligns what is nested below its bracket, which makes the module half as large again.
-    """
-    text = repr(value)
-    margin = " " * (indent + 1)
-    if before + len(text) < _WIDTH:
-        return text
-    if isinstance(value, str):
-        return f"\n{margin}".join(map(repr, textwrap.wrap(value, 80, drop_whitespace=False)))
-    lines = [margin]
-    for name, item in value.items() if isinstance(value, dict) else (("", item) for item in value):
-        key = f"{name!r}: " if name else ""
-        entry = f"{key}{_layout(item, indent + 1, indent + 1 + len(key))}, "
-        if lines[-1] != margin and ("\n" in entry or len(lines[-1] + entry) > _WIDTH):
-            lines.append(margin)
-        lines[-1] += entry
-        if "\n" in entry:
-            lines.append(margin)
-    body = "\n".join(line.rstrip() for line in lines if line.strip())
-    return f"{text[0]}\n{body.removesuffix(',')}{text[-1]}"
+    text = textwrap.indent(pprint.pformat(profiles(), width=114, compact=True, sort_dicts=False), "    ")
+    return f"{HEAD}PROFILES: dict[str, dict[str, Any]] = \\\n{text}\n"
 
 
 if __name__ == "__main__":
