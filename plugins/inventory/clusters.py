@@ -230,7 +230,7 @@ def _clusters_of(given: str, directory: str) -> Iterator[ClusterHost]:
             contexts, current = contexts_of(str(file))
             if not contexts:
                 raise ClusterProblem(f"no kubeconfig with contexts: {file}. Move it out of the directory.")
-            context = current if current in contexts else next(iter(contexts))
+            context = current if current in contexts else next(iter(contexts), "")
             if current not in contexts and len(contexts) > 1:
                 raise ClusterProblem(f"no current context in {file}. Set current-context, or name the file itself.")
             name = file.name.removesuffix(next((end for end in _EXTENSIONS if file.name.endswith(end)), ""))
