@@ -89,7 +89,9 @@ def test_a_notebook_by_its_manifest_and_a_service_by_its_pod(ansible: Ansible, a
     assert ansible.job(definition=lab, namespace=namespace, state="rolled_back").jobs["lab"]["action"] == "update"
     submit(ansible, namespace, serve("v1"))
     submit(ansible, namespace, serve("v2"))
-    pod = api.list("pod", namespace, "app=serve")[0]["metadata"]["name"]
+    # A real cluster still has the pods of v1 for a moment, which may be gone when Ansible looks for them.
+    first, _second = eventually(lambda: pods if len(pods := api.list("pod", namespace, "app=serve")) == 2 else None)
+    pod = first["metadata"]["name"]
     done = back(ansible, namespace, pod)
     assert f"{pod} is a pod of job serve" in " ".join(done.screen.split())
     assert image(api, namespace) == "v1"
