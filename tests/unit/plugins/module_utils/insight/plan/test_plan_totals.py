@@ -8,7 +8,7 @@ from typing import Any, cast
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Plan
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.directory.directory_plan import PlannedManifest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.plan.plan_effects import PlanEffect
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.plan.plan_info import _totals
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.plan.plan_info import _plan_totals
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.select import SelectedJob
 
 
@@ -20,4 +20,4 @@ def effect(name: str, *victims: str) -> PlanEffect:
 
 def test_preempted_jobs_are_counted_once():
     effects = [effect("one", "low", "lower"), effect("two", "low"), effect("three")]
-    assert _totals(effects, [])["jobs_preempted"] == 2
+    assert _plan_totals(effects, [])["jobs_preempted"] == 2
