@@ -512,7 +512,7 @@ def creator(guarded: Guarded) -> Iterator[Api]:
         ({"environment": {"service_account": "ci"}}, "environment.service_account", "may not use service account ci"),
         ({"storage": {"workdirs": [{"path": "/scratch"}]}}, "storage.workdirs", "path of the node that is not allowed"),
         ({"resources": {"gpu": 4, "node_count": 4}}, "resources.gpu", "16 GPUs in a job"),
-        ({"resources": {"gpu": 1, "gpu_type": None}}, "resources.gpu-type", "may not use all GPU types"),
+        ({"resources": {"gpu": 1, "gpu_type": None}}, "resources.gpu_type", "may not use all GPU types"),
     ],
 )
 def test_our_modules_say_so_before_anything_is_sent(

@@ -28,7 +28,7 @@ EVERYWHERE: Row = {"all_namespaces": True}
 READERS: dict[str, tuple[str, Row]] = {
     "usage": ("insight.usage.usage_info", {"use_prometheus": "never", "group_by": ["job"], **EVERYWHERE}),
     "status": ("insight.overview", EVERYWHERE),
-    "info": ("insight.jobs.job_info", {"details": True, "pods": True}),
+    "info": ("insight.jobs.job_info", {"all_namespaces": True, "details": True, "pods": True}),
     "history": ("insight.history.job_history_info", {"manifests": True, **EVERYWHERE}),
     "idle": ("insight.idle.idle_jobs", EVERYWHERE),
     "doctor": ("insight.doctor.doctor", {}),
@@ -397,7 +397,7 @@ MEASURED: dict[str, tuple[str, Row]] = {
     "usage": ("insight.usage.usage_info", {"use_prometheus": "always", "group_by": ["job", "user"], **EVERYWHERE}),
     "idle": ("insight.idle.idle_jobs", EVERYWHERE),
     "pause": ("insight.idle.idle_jobs", {"action": "pause", **EVERYWHERE}),
-    "info": ("insight.jobs.job_info", {"details": True, "pods": True}),
+    "info": ("insight.jobs.job_info", {"all_namespaces": True, "details": True, "pods": True}),
     "status": ("insight.overview", EVERYWHERE),
     "metrics": ("insight.metrics.job_metrics", {"name": "train", "namespace": HONEST}),
     "doctor": ("insight.doctor.doctor", {}),
