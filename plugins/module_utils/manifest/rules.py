@@ -516,7 +516,17 @@ def _check_time_limit(value: str) -> str:
 
 # Five minutes of the shortest one are for a last checkpoint.
 SHORTEST_TIME_LIMIT, _LONGEST_TIME_LIMIT = 15 * 60, 366 * 86_400
-TimeLimit = Annotated[str, replace(_DURATION, example="12h", check=_check_time_limit)]
+# The same for editors, by digits: 15 to 99,999 minutes, 1 to 8,784 hours, 1 to 366 days.
+_TIME_LIMIT_PATTERN = (
+    r"^((1[5-9]|[2-9][0-9]|[1-9][0-9]{2,4})m|([1-9][0-9]{0,2}|[1-7][0-9]{3}|8[0-6][0-9]{2}|87[0-7][0-9]|878[0-4])h|"
+    r"([1-9][0-9]?|[12][0-9]{2}|3[0-5][0-9]|36[0-6])d)$"
+)
+TimeLimit = Annotated[
+    str,
+    replace(
+        _DURATION, example="12h", keywords={"pattern": _TIME_LIMIT_PATTERN, "maxLength": 6}, check=_check_time_limit
+    ),
+]
 _RATIO_KEYWORDS = {"pattern": _RATIO, "exclusiveMinimum": 0, "maximum": 1}
 Ratio = Annotated[str, Rule("ratio", "a number above 0, and 1 at most", "0.05", _RATIO_KEYWORDS, _check_ratio)]
 UserId = Annotated[int, integer_rule(0, 1000)]
