@@ -76,7 +76,7 @@ CASES = {
     ),
     "a server that is not there": (
         {"definition": training(), "host": "http://127.0.0.1:1", "api_key": "t-0p5ecret", "retries": 0},
-        ["cannot reach the API server http://127.0.0.1:1", "Check that the cluster is up"],
+        ["cannot reach the API server http://127.0.0.1:1", "refused"],
     ),
 }
 

@@ -317,7 +317,8 @@ class Transport:
         if self._outages.is_over:
             peer, server = self._connection.peer, self._connection.server
             if self._outages.was_refused:
-                raise ConnectionProblem(f"{peer.unreachable}{server}: no connection. Check {peer.check}.")
+                cause = "connection refused" if self._connection.connect_timeout is None else "no connection"
+                raise ConnectionProblem(f"{peer.unreachable}{server}: {cause}. Check {peer.check}.")
             silent = f"has not answered for {self._connection.request_timeout:.0f} s ({peer.timeout})"
             raise ConnectionProblem(f"request not sent: {method} {path}: {peer.name} {server} {silent}.")
 
