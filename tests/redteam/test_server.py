@@ -37,7 +37,7 @@ JOB = (
     b'"labels":{"app":"a","runwhere.ai/job-type":"training"}},"spec":{"template":{"spec":{"containers":[{"name":"main"}]}}}}'
 )
 
-INFO: tuple[str, dict[str, Any]] = ("insight.jobs.job_info", {})
+INFO: tuple[str, dict[str, Any]] = ("insight.jobs.job_info", {"all_namespaces": True})
 PRESENT: tuple[str, dict[str, Any]] = ("jobs.job", {"definition": training(), "namespace": "ml"})
 ABSENT: tuple[str, dict[str, Any]] = ("jobs.job", {**PRESENT[1], "state": "absent"})
 LOG: tuple[str, dict[str, Any]] = ("insight.follow.follow_log", {"name": "train", "namespace": "ml"})
@@ -232,7 +232,7 @@ def test_a_hundred_thousand_objects() -> None:
     """A server ignores the limit of a page: what it sends takes as much memory as that many objects do."""
     page = b"[" + b",".join([JOB] * 100_000) + b"]"
     with hostile(lambda request: request.list(page if "/jobs" in request.path else b"[]")) as server:
-        outcome = run("insight.jobs.job_info", server.url, request_timeout=30, own_process=True)
+        outcome = run("insight.jobs.job_info", server.url, all_namespaces=True, request_timeout=30, own_process=True)
     assert outcome.mebibytes < MEBIBYTES
     assert outcome.seconds < SECONDS
 
@@ -609,5 +609,10 @@ def test_an_old_version_of_tls(authority: Path) -> None:
 def test_the_good_certificate_is_accepted(authority: Path) -> None:
     """The tests above would also pass if nothing worked."""
     with hostile(lambda request: request.list(), speaking(authority, "good")) as server:
-        assert run("insight.jobs.job_info", server.url, ca_cert=str(authority / "good.crt")).result["results"] == []
+        assert (
+            run("insight.jobs.job_info", server.url, all_namespaces=True, ca_cert=str(authority / "good.crt")).result[
+                "results"
+            ]
+            == []
+        )
         assert server.heads

@@ -354,7 +354,7 @@ def _inventory(world: World) -> tuple[Object, list[str]]:
 
 
 def _info(world: World) -> tuple[Object, list[str]]:
-    result, warnings = _run(job_info.MODULE, world, pods=True, details=True, show_token=True)
+    result, warnings = _run(job_info.MODULE, world, all_namespaces=True, pods=True, details=True, show_token=True)
     for row in result.get("results", ()):
         row.pop("age")
         for entry in (*row.get("pods", ()), *row.get("events", ())):
@@ -398,7 +398,7 @@ READERS: dict[str, tuple[Reader, str, str, tuple[str, ...]]] = {
         (*_USE, *_TOTAL),
     ),
     "pool_info": (lambda world: _run(pool_info.MODULE, world), f"nodes pods configmaps {_DEVICES}", "name", ()),
-    "quota_info": (lambda world: _run(quota_info.MODULE, world), "resourcequotas", "name", ()),
+    "quota_info": (lambda world: _run(quota_info.MODULE, world, all_namespaces=True), "resourcequotas", "name", ()),
     "inventory": (
         _inventory,
         f"nodes pods {_DEVICES}",
@@ -497,15 +497,15 @@ def test_what_cannot_be_read_is_a_row_that_says_so():
 
 
 @pytest.mark.parametrize(
-    ("module", "place", "key"),
+    ("module", "options", "place", "key"),
     [
-        (node_info.MODULE, ("nodes", 0, ("status", "allocatable", "cpu")), "node_name"),
-        (quota_info.MODULE, ("resourcequotas", 0, ("spec", "hard", "pods")), "namespace"),
+        (node_info.MODULE, {}, ("nodes", 0, ("status", "allocatable", "cpu")), "node_name"),
+        (quota_info.MODULE, {"all_namespaces": True}, ("resourcequotas", 0, ("spec", "hard", "pods")), "namespace"),
     ],
     ids=["a node", "a quota"],
 )
-def test_quantities_that_are_none_are_a_row_that_says_so(module, place, key):
-    found, _warnings = _run(module, _mutant(place, "many"))
+def test_quantities_that_are_none_are_a_row_that_says_so(module, options, place, key):
+    found, _warnings = _run(module, _mutant(place, "many"), **options)
     odd = [row for row in found["results"] if row["problem"]]
     assert len(odd) == 1
     assert odd[0][key]

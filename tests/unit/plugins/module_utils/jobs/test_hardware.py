@@ -105,7 +105,7 @@ def test_an_unknown_vendor_is_data_alone(cluster: Cluster, tmp_path: Path, by: s
     assert spec["nodeSelector"] == {"runwhere.ai/pool": "npu", "acme.example/product": "N1"}
     assert {"name": "ACME_VISIBLE", "value": "all"} in spec["containers"][0]["env"]
 
-    rows = {row["name"]: row for row in session.run(JOB_INFO)["results"]}
+    rows = {row["name"]: row for row in session.run(JOB_INFO, all_namespaces=True)["results"]}
     amounts = {
         name: {each["resource"]: (each["counts"], each["amount"]) for each in row["accelerators"]}
         for name, row in rows.items()
@@ -133,7 +133,7 @@ def test_an_unknown_vendor_is_data_alone(cluster: Cluster, tmp_path: Path, by: s
     status = session.run(STATUS)
     assert status["pools"] == session.run(POOL_INFO)["results"]
     assert [row["accelerators"] for row in status["nodes"]] == [row["accelerators"] for row in nodes]
-    (quota,) = session.run(QUOTA_INFO)["results"]
+    (quota,) = session.run(QUOTA_INFO, all_namespaces=True)["results"]
     assert {name: (use["used"], use["hard"]) for name, use in quota["accelerators"].items()} == {
         "acme": (2, 6),
         "acme/1q": (1, 2),

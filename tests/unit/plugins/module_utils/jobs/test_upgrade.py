@@ -89,7 +89,7 @@ class Upgraded:
         return job.MODULE.run(self._task(job.MODULE, {**given, **options}, check_mode))
 
     def info(self) -> list[Object]:
-        return list(job_info.MODULE.run(self._task(job_info.MODULE, {}))["results"])
+        return list(job_info.MODULE.run(self._task(job_info.MODULE, {"all_namespaces": True}))["results"])
 
     def writes(self) -> list[str]:
         return [str(entry) for entry in self.cluster.requests if entry.verb not in ("get", "list", "watch")]
