@@ -15,8 +15,9 @@ from ..kube.errors import as_sentence, cut
 from ..labels import KUEUE_QUEUE, PAUSED_REPLICAS
 
 TIMED_OUT = "TimedOut"
-ENDED = ("Succeeded", "Failed", TIMED_OUT)
-STUCK = ("Pending", "Partially Running", "Paused", "Failed", TIMED_OUT)  # the statuses that call for a reason
+FAILURES = ("Failed", TIMED_OUT)
+ENDED = ("Succeeded", *FAILURES)
+STUCK = ("Pending", "Partially Running", "Paused", *FAILURES)  # the statuses that call for a reason
 
 # FailureTarget (since 1.31) is set while the last pods still terminate, Failed once they have.
 _FAILED = frozenset({"Failed", "FailureTarget"})

@@ -15,7 +15,7 @@ from ..cluster.endpoints import has_node_port
 from ..cluster.lookup import sweep_text
 from ..cluster.read_jobs import JobId
 from ..cluster.read_nodes import node_address
-from ..cluster.status import TIMED_OUT, needs_reason
+from ..cluster.status import FAILURES, needs_reason
 from ..engine.apply import ApplyResult, Executor
 from ..engine.changes import action_summary, diffs_of
 from ..engine.dry_run import PlansRejected, block_plans
@@ -323,7 +323,7 @@ def _failed_before(applied: Iterable[ApplyResult]) -> list[str]:
     problems = []
     for result in applied:
         ended = result.plan.ended
-        if ended and ended.status in ("Failed", TIMED_OUT) and result.workload is None:
+        if ended and ended.status in FAILURES and result.workload is None:
             result.error = ended.reason
             problems.append(f"{describe(result.plan)}: {ended.reason}")
     return problems

@@ -21,7 +21,7 @@ from ...cluster.read_jobs import WORKLOADS, JobId, read_jobs
 from ...cluster.read_nodes import read_node
 from ...cluster.read_reasons import read_reasons
 from ...cluster.related import rank_of
-from ...cluster.status import ENDED, TIMED_OUT, failure_of, is_terminating, status_of
+from ...cluster.status import ENDED, FAILURES, failure_of, is_terminating, status_of
 from ...kube.errors import KubeError
 from ...kube.resources import POD, resource_of
 from ...labels import selector_of
@@ -256,9 +256,9 @@ class _Following:
 
     def _follow_result(self) -> dict[str, Any]:
         status = "Deleted" if self._gone_since is not None else status_of(self._workload)
-        ends = self._container_ends() if status in ("Failed", TIMED_OUT) or self._wanted_pod else {}
+        ends = self._container_ends() if status in FAILURES or self._wanted_pod else {}
         text = f"Job {self._job[1]}: {status}"
-        why = failure_of(self._workload) if status in ("Failed", TIMED_OUT) else None
+        why = failure_of(self._workload) if status in FAILURES else None
         details = [*([why] if why else []), *(f"{name}: {end_text(end)}" for name, end in list(ends.items())[:3])]
         message = f"{text}. {'. '.join(detail.rstrip('.') for detail in details)}." if details else f"{text}."
         self._print(message)

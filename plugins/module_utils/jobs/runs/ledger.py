@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from ...cluster.status import ENDED, TIMED_OUT, is_terminating, status_of
+from ...cluster.status import ENDED, FAILURES, TIMED_OUT, is_terminating, status_of
 from ...kube.times import read_time
 from ...labels import FIELD_MANAGER
 from .config_maps import read_object
@@ -26,7 +26,6 @@ MAX_ENTRIES = 2000
 
 _LONGEST = 4096  # characters of an entry that may be one of ours
 
-_FAILURES = ("Failed", TIMED_OUT)
 _WORDS = {"Succeeded": "succeeded", "Failed": "failed", TIMED_OUT: "reached its time limit"}
 
 
@@ -156,7 +155,7 @@ def should_run_again(rerun: str, last_run: RunResult, *, changed: bool) -> bool:
     """
     if rerun in ("never", "always"):
         return rerun == "always"
-    return changed or (rerun == "on_failure" and last_run.result in _FAILURES)
+    return changed or (rerun == "on_failure" and last_run.result in FAILURES)
 
 
 def not_rerun_reason(rerun: str, last_run: RunResult, *, changed: bool, recorded_by: Writer | None = None) -> str:
@@ -172,7 +171,7 @@ def not_rerun_reason(rerun: str, last_run: RunResult, *, changed: bool, recorded
     suggestion = "always"
     if changed:
         suggestion = "on_change"
-    elif last_run.result in _FAILURES and rerun == "on_change":
+    elif last_run.result in FAILURES and rerun == "on_change":
         suggestion = "on_failure"
     return f"{ended} and is not run again: {manifest}, and O(rerun) is {rerun}. O(rerun={suggestion}) runs it again."
 
