@@ -48,11 +48,16 @@ def cluster(root: Path) -> Iterator[Cluster]:
             pod = {"metadata": {"name": name, "namespace": "default", "labels": {"app": name}}}
             cluster.call(lambda: cluster.kubelet.behave(name="stuck", stuck=True))
             cluster.call(lambda pod=pod: cluster.registry.create("Pod", {**pod, "spec": spec}))
-        url = f"{cluster.url}/api/v1/namespaces/default/pods/p"
-        headers = {"Authorization": f"Bearer {cluster.token}"}
-        while requests.get(url, headers=headers, timeout=30).json()["status"].get("phase") != "Running":
-            pass
+        wait_until_running(cluster, "p")
         yield cluster
+
+
+def wait_until_running(cluster: Cluster, name: str) -> None:
+    url = f"{cluster.url}/api/v1/namespaces/default/pods/{name}"
+    headers = {"Authorization": f"Bearer {cluster.token}"}
+    deadline = time.monotonic() + 60
+    while requests.get(url, headers=headers, timeout=30).json()["status"].get("phase") != "Running":
+        assert time.monotonic() < deadline, f"pod {name} does not run"
 
 
 def connect(
@@ -93,6 +98,30 @@ def test_a_command_runs_below_the_root_of_its_container(cluster: Cluster, root: 
 
 def test_a_mounted_directory_exists(cluster: Cluster) -> None:
     assert outcome(connect(cluster, "ls", "-d", "/data", "/etc/a.json"))[0].decode().endswith("/main/data\n")
+
+
+def test_the_files_of_a_claim_stay_when_its_pod_goes(cluster: Cluster) -> None:
+    storage_class = {"metadata": {"name": "standard"}, "provisioner": "kubesim.dev/simulated"}
+    claim = {
+        "storageClassName": "standard",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    metadata = {"name": "home", "namespace": "default"}
+    cluster.call(lambda: cluster.registry.create("StorageClass", storage_class))
+    cluster.call(lambda: cluster.registry.create("PersistentVolumeClaim", {"metadata": metadata, "spec": claim}))
+    container = {"name": "main", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/home/me"}]}
+    spec = {
+        "containers": [container],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "home"}}],
+    }
+    for name in ("before", "after"):
+        pod = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+        cluster.call(lambda pod=pod: cluster.registry.create("Pod", pod))
+        wait_until_running(cluster, name)
+        script = 'cat "$1"/notes; echo kept >"$1"/notes'
+        out, _err, _status = outcome(connect(cluster, "sh", "-c", script, "sh", "/home/me", pod=name))
+    assert out == b"kept\n"
 
 
 def test_a_command_that_succeeds(cluster: Cluster) -> None:

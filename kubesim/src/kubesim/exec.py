@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The subresource exec of pods over a WebSocket: commands run as processes of this machine, if a cluster allows it.
 
-Each container has a directory of its own, which is its root: words of a command that are absolute paths are taken below
-it. That is no sandbox: accounts that may exec act as the user who runs the cluster (README, Commands in containers).
-Source: apiserver pkg/util/proxy/streamtranslator.go and websocket.go, apimachinery pkg/util/remotecommand.
+Each container has a directory of its own, which is its root: words of a command that are absolute paths are taken
+below it. Each claim has one too, which stays when pods go. That is no sandbox: accounts that may exec act as the user
+who runs the cluster (README, Commands in containers).
 """
 
 from __future__ import annotations
@@ -74,8 +74,14 @@ async def _run(websocket: Command, command: list[str]) -> Object:
     spec = next(one for one in websocket.pod["spec"]["containers"] if one["name"] == websocket.container)
     place = websocket.root / meta["uid"] / websocket.container
     directory = _below(place, spec.get("workingDir", ""))
-    for path in (directory, *_mounted_directories(place, websocket.pod["spec"], spec)):
+    claims = websocket.root / "claims" / meta["namespace"]
+    for path, claim in _mounted_directories(place, websocket.pod["spec"], spec):
+        if claim and not path.exists():
+            (claims / claim).mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.symlink_to(claims / claim)
         path.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     # Variables such as TAR_OPTIONS and LD_PRELOAD make programs run others: who submits a job could act as its visitor.
     given = {} if websocket.guarded else {one["name"]: one.get("value", "") for one in spec.get("env") or ()}
     environment = {"PATH": os.environ["PATH"], "HOME": str(place), **given}
@@ -96,19 +102,19 @@ async def _run(websocket: Command, command: list[str]) -> Object:
     return _ended(code)
 
 
-def _mounted_directories(place: Path, pod: Object, container: Object) -> list[Path]:
-    """Where a container finds a directory of its own, empty here. Other volumes have files."""
-    directories = {
-        volume["name"]
+def _mounted_directories(place: Path, pod: Object, container: Object) -> list[tuple[Path, str | None]]:
+    """Where a container finds a directory, and the claim whose files it has. Other volumes have files."""
+    claims = {
+        volume["name"]: volume.get("persistentVolumeClaim", {}).get("claimName")
         for volume in pod.get("volumes") or ()
         if "emptyDir" in volume
         or "persistentVolumeClaim" in volume
         or "Directory" in volume.get("hostPath", {}).get("type", "")
     }
     return [
-        _below(place, mount["mountPath"])
+        (_below(place, mount["mountPath"]), claims[mount["name"]])
         for mount in container.get("volumeMounts") or ()
-        if mount["name"] in directories and "subPath" not in mount
+        if mount["name"] in claims and "subPath" not in mount
     ]
 
 
