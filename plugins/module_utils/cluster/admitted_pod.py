@@ -13,7 +13,7 @@ from ..kube.resources import Object
 from ..quantity import parse
 from .label_selectors import selects
 from .pod_facts import HostPort, claim_names, host_ports, requests_of_pod, required_terms
-from .pod_requests import Amounts, amount_of
+from .pod_requests import Amounts, amount_of, limits_as_requests
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _SECONDS = 300  # plugin/pkg/admission/defaulttolerationseconds
@@ -188,16 +188,6 @@ def _bounded(spec: Object, kind: str | None) -> Iterator[tuple[Amounts, Amounts,
     elif kind == "Pod":
         plain = {name: value for name, value in spec.items() if name != "overhead"}
         yield requests_of_pod({"spec": plain}), requests_of_pod({"spec": limits_as_requests(plain)}), "each pod"
-
-
-def limits_as_requests(spec: Object) -> dict[str, Any]:
-    """The pod's spec with its limits in place of its requests, whose arithmetic is the same."""
-
-    def limited(one: Object) -> Object:
-        return {**one, "resources": {"requests": (one.get("resources") or {}).get("limits") or {}}}
-
-    lists = {name: [limited(one) for one in spec.get(name) or ()] for name in ("containers", "initContainers")}
-    return {**limited(spec), **lists}
 
 
 def _add_overhead(spec: dict[str, Any], classes: Mapping[str, Object] | None) -> Iterator[str]:

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from ..kube.resources import Object
 from .nodes import Node, PodUse, slim_node, slim_pod
-from .pod_requests import Amounts, amount_of, pod_requests
+from .pod_requests import Amounts, amount_of, pod_limits, pod_requests
 from .status import is_terminating
 
 HostPort = tuple[str, str, int]  # host IP, protocol, port
 
+COMPUTE = ("cpu", "memory", "ephemeral-storage")  # what a container is limited to
 PODS = "pods"  # how many pods a node takes, in its allocatable
 
 
@@ -31,6 +32,7 @@ class PlacedPod(NamedTuple):
     nominated: str | None
     priority: int
     requests: Amounts
+    limits: Amounts
     ports: tuple[HostPort, ...]
     keeps_off: tuple[Object, ...]  # its terms of required anti-affinity
     claims: tuple[str, ...]  # its PersistentVolumeClaims
@@ -92,6 +94,7 @@ def placed_pod(pod: Object) -> PlacedPod:
         status.get("nominatedNodeName"),
         spec.get("priority") or 0,
         requests_of_pod(pod),
+        pod_limits(spec, COMPUTE),
         host_ports(spec),
         tuple(required_terms(spec, "podAntiAffinity")),
         claim_names(spec),
@@ -106,9 +109,9 @@ def placed_pod(pod: Object) -> PlacedPod:
 def requests_of_pod(pod: Object) -> Amounts:
     """All that it requests, whatever the resource; without zeros."""
     spec = pod["spec"]
-    names = {*(spec.get("overhead") or ()), *((spec.get("resources") or {}).get("requests") or ())}
+    names = dict.fromkeys((*(spec.get("overhead") or ()), *((spec.get("resources") or {}).get("requests") or ())))
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        names.update((container.get("resources") or {}).get("requests") or ())
+        names |= dict.fromkeys((container.get("resources") or {}).get("requests") or ())
     return {name: amount for name, amount in pod_requests(pod, names).items() if amount}
 
 

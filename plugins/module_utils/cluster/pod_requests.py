@@ -43,6 +43,22 @@ def pod_requests(pod: Mapping[str, Any], resources: Iterable[str]) -> Amounts:
     return amounts
 
 
+def pod_limits(spec: Mapping[str, Any], resources: Iterable[str]) -> Amounts:
+    """The sum of what its containers are limited to, of each of the resources that they limit."""
+    limited = limits_as_requests({key: value for key, value in spec.items() if key not in ("resources", "overhead")})
+    return {name: amount for name, amount in pod_requests({"spec": limited}, resources).items() if amount}
+
+
+def limits_as_requests(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The pod's spec with its limits in place of its requests, whose arithmetic is the same."""
+
+    def limited(one: Mapping[str, Any]) -> dict[str, Any]:
+        return {**one, "resources": {"requests": (one.get("resources") or {}).get("limits") or {}}}
+
+    lists = {name: [limited(one) for one in spec.get(name) or ()] for name in ("containers", "initContainers")}
+    return {**limited(spec), **lists}
+
+
 def amount_of(resource: str, quantity: str | int | None) -> int:
     """A quantity of a resource in the units of ``Amounts``, fractions of them rounded up; 0 for none."""
     return _whole_amount(resource == "cpu", str(quantity)) if quantity is not None else 0

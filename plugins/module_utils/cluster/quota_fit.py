@@ -6,7 +6,7 @@ Source: pkg/quota/v1/evaluator/core/{pods,resource_claims}.go, plugin/pkg/admiss
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,16 +14,15 @@ from typing import Any
 from ..kube.resources import BY_KIND, Object
 from ..labels import KUEUE_QUEUE, VOLCANO_SCHEDULER
 from ..quantity import parse, uniform
-from .admitted_pod import Admission, WantedPod, admitted, limits_as_requests
+from .admitted_pod import Admission, WantedPod, admitted
 from .pending_reason import PendingReason
-from .pod_facts import PODS, PlacedPod, required_terms
-from .pod_requests import pod_requests
+from .pod_facts import COMPUTE, PODS, PlacedPod, required_terms
+from .pod_requests import Amounts, pod_limits
 from .reason import QuotaRefusal, too_small_quota
 from .status import is_terminating, pods_wanted
 
 Charges = dict[str, Fraction]
 
-_COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _MUST_NAME = {"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
 _BYTES = ("memory", "ephemeral-storage", "storage")
 COUNTED = ("configmaps", "services")  # of what jobs make, as quotas name it beside count/configmaps
@@ -149,10 +148,7 @@ def refused_by_quotas(workload: Object, quotas: Iterable[Object]) -> Iterator[Pe
 def charges_of(pod: WantedPod, claims: Iterable[Object] = ()) -> Charges:
     """What one pod uses, by the names of quotas; ``claims`` are the specs of those made for it."""
     found: Charges = {PODS: Fraction(1), "count/pods": Fraction(1)}
-    found |= _of_requests({name: _as_quantity(name, amount) for name, amount in pod.requests.items()})
-    for name, amount in _summed_limits(pod).items():
-        if name in _COMPUTE:
-            found[f"limits.{name}"] = amount
+    found |= _of_amounts(pod.requests, pod_limits(pod.spec, COMPUTE))
     for spec in claims:
         _add_charge(found, "count/resourceclaims.resource.k8s.io", 1)
         for class_name, count in _requested_devices(spec).items():
@@ -196,16 +192,16 @@ def _of_object(obj: Object) -> Charges:
 
 
 def charges_of_placed(pod: PlacedPod) -> Charges:
-    """The same of a pod that exists, without its limits."""
-    counted = {PODS: Fraction(1), "count/pods": Fraction(1)}
-    return counted | _of_requests({name: _as_quantity(name, amount) for name, amount in pod.requests.items()})
+    """The same of a pod that exists."""
+    return {PODS: Fraction(1), "count/pods": Fraction(1)} | _of_amounts(pod.requests, pod.limits)
 
 
-def _of_requests(requests: Mapping[str, Fraction]) -> Charges:
-    found: Charges = {}
-    for name, amount in requests.items():
+def _of_amounts(requests: Amounts, limits: Amounts) -> Charges:
+    found = {f"limits.{name}": _as_quantity(name, amount) for name, amount in limits.items()}
+    for name, whole in requests.items():
+        amount = _as_quantity(name, whole)
         # cpu and requests.cpu are two names of one limit; extended resources only have the second.
-        if name in _COMPUTE or name.startswith("hugepages-"):
+        if name in COMPUTE or name.startswith("hugepages-"):
             found[name] = amount
         found[f"requests.{name}"] = amount
     return found
@@ -217,14 +213,6 @@ def _as_quantity(name: str, amount: int) -> Fraction:
 
 def _add_charge(charges: Charges, name: str, amount: int) -> None:
     charges[name] = charges.get(name, Fraction(0)) + amount
-
-
-def _summed_limits(pod: WantedPod) -> Mapping[str, Fraction]:
-    """The sum of its limits."""
-    spec = limits_as_requests({key: value for key, value in pod.spec.items() if key not in ("resources", "overhead")})
-    return {
-        name: _as_quantity(name, amount) for name, amount in pod_requests({"spec": spec}, _COMPUTE).items() if amount
-    }
 
 
 def _requested_devices(spec: Object) -> dict[str, int]:
@@ -264,5 +252,5 @@ def _in_scope(scope: Object, pod: WantedPod) -> bool:
 
 
 def _is_best_effort(pod: WantedPod) -> bool:
-    limits = _summed_limits(pod)
+    limits = pod_limits(pod.spec, COMPUTE)
     return not any(name in pod.requests or name in limits for name in ("cpu", "memory"))

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ...accelerators.catalog import whole_devices
-from ...cluster.admitted_pod import limits_as_requests
 from ...cluster.nodes import devices_of
+from ...cluster.pod_requests import limits_as_requests
 from ...cluster.read_jobs import WORKLOADS, JobId
 from ...cluster.status import is_terminating, pods_wanted
 from ...engine.paths import Path

@@ -209,6 +209,7 @@ class World:
             None,
             pod.priority,
             pod.requests,
+            {},
             pod.ports,
             tuple(pod.away),
             pod.claims,

@@ -529,6 +529,16 @@ def test_which_jobs_use_the_quota() -> None:
     assert judged([node("a", 16)], pods, job(gpus=4), quotas=scoped)[0].after == ()
 
 
+def test_a_job_that_is_recreated_gives_back_what_it_uses_of_a_quota() -> None:
+    resources = {"requests": {"cpu": "4"}, "limits": {"cpu": "4"}}
+    containers = [{"name": "main", "resources": resources}]
+    limits = {"team": [quota({"requests.cpu": "6", "limits.cpu": "6"}, {"requests.cpu": "4", "limits.cpu": "4"})]}
+    wanted = job(containers=containers)
+    assert verdict([node("a")], [pod("new", "a", containers=containers)], wanted, quotas=limits) == "now"
+    (other,) = judged([node("a")], [pod("other", "a", containers=containers)], wanted, quotas=limits)
+    assert (other.verdict, other.after) == ("after_quota", (("team", "other"),))
+
+
 def test_limit_ranges_give_defaults_and_bounds() -> None:
     limits = {"type": "Container", "defaultRequest": {"memory": "200Gi"}, "max": {"cpu": "2"}}
     ranges = {"team": [{"metadata": {"name": "l"}, "spec": {"limits": [limits]}}]}
