@@ -465,6 +465,9 @@ def _without_own_pods(row: Row) -> str:
 
 
 def _first_url(row: Row) -> str | None:
+    """Where the job answers. While it is paused, its Service keeps its address, and nobody answers."""
+    if row.get("status") == "Paused":
+        return None
     return next(iter(row.get("access_urls") or ()), None)
 
 

@@ -185,6 +185,8 @@ def test_teardown_asks_first_and_removes_what_is_declared(
     api.create("configmap", {"metadata": {"name": "somebodys"}}, declared.user)
 
     recorder.clear()
+    unknown = run(ansible, "teardown", dir="not-there.yaml")
+    assert "not-there.yaml: file or directory not found" in unknown.tasks[-1].message
     refused = run(ansible, "teardown", **given)
     assert refused.status != 0
     assert "gpuctl_confirm=teardown" in refused.tasks[-1].message

@@ -214,7 +214,9 @@ def _warn_of_mistakes(
     alone = any(doubtful.values()) and len(plans) == 1 and not task.check_mode
     if alone and (closed := closed_namespaces(plans, task.client(), suggest_namespace(task))):
         return closed
-    for text in (*warnings, *grouped(doubtful)):
+    # Who waits is told by the wait why a job does not run, once.
+    waits = options.wait and not task.check_mode
+    for text in (*warnings, *(() if waits else grouped(doubtful))):
         task.warn(text)
     if impossible:
         plan, text = impossible[-1]
