@@ -13,6 +13,8 @@ export ANSIBLE_HOME := $(CURDIR)/.cache/ansible
 # The copies below .cache do not belong to the clone's git repository.
 export GIT_CEILING_DIRECTORIES := $(CURDIR)
 export LC_ALL ?= C.UTF-8
+# Without bytecode, each run of ansible-playbook compiles the collection again.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?=
 VENV := .venv/.made-for

@@ -21,6 +21,7 @@ FOUNDATIONS = (
     "requirements.txt",
     "tests/integration/ansible.py",
     "tests/integration/forked_tools.py",
+    "tests/integration/preloaded.py",
     "tests/integration/api.py",
     "tests/integration/conftest.py",
     "tests/requirements.txt",
