@@ -212,6 +212,12 @@ collection: $(VENV) ## Build the collection's tarball into build/, of the files 
 	@$(PY) -m tools.tree shipped
 	ansible-galaxy collection build --force --output-path build .cache/shipped/ansible_collections/runwhere/gpuctl
 
+.PHONY: release
+release: $(VENV) ## Build and check what a release consists of, into build/release (TAG=v1.1.0; without it, a rehearsal)
+	$(PY) -m tools.release check $(if $(TAG),'$(TAG)')
+	$(MAKE) --no-print-directory importer
+	$(PY) -m tools.release bundle
+
 .PHONY: schemas
 schemas: $(VENV) collections-path ## Write schemas/*.json, the guide to manifests and accelerators/profiles.py
 	$(PY) -m tools.generate_schemas

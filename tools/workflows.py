@@ -22,7 +22,9 @@ import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 const { createLinter } = await import(pathToFileURL(process.argv[1]));
 const lint = await createLinter();
-const found = process.argv.slice(2).flatMap((path) => lint(readFileSync(path, "utf8"), path));
+// A scope that GitHub has and this build does not know.
+const known = (each) => !each.message.startsWith('unknown permission scope "attestations"');
+const found = process.argv.slice(2).flatMap((path) => lint(readFileSync(path, "utf8"), path)).filter(known);
 for (const each of found) console.log(`${each.file}:${each.line}:${each.column}: ${each.message} [${each.kind}]`);
 process.exit(found.length ? 1 : 0);
 """
