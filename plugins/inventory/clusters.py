@@ -96,7 +96,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -104,11 +103,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ansible import constants as C
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import chosen_kubeconfig
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.kubeconfig import contexts_of, missing_files
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.libraries import missing_library
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import as_unsafe
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import GROUP, PREFIX, TAGS
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.variable_problems import unknown_option
 
 if TYPE_CHECKING:
     from ansible.inventory.data import InventoryData
@@ -138,7 +139,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
         super().parse(inventory, loader, path, cache)
         config = self._read_config_data(path)
         try:
-            self._refuse_unknown_keys(config)
+            if unknown := unknown_option(config, self.get_options(), self.NAME):
+                raise ClusterProblem(unknown)
             given = [self._option(each) for each in self.get_option("kubeconfig") or [default_kubeconfig(os.environ)]]
             found = clusters_of(given, os.path.dirname(os.path.abspath(path)))
             clusters = chosen_clusters(found, self.get_option("contexts") or [])
@@ -151,15 +153,6 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
         inventory.add_group(GROUP)
         for cluster in clusters:
             self._add_cluster(cluster, tags.get(cluster.name) or {})
-
-    def _refuse_unknown_keys(self, config: Mapping[str, Any]) -> None:
-        """Ansible ignores them, and a misspelt ``contexts`` would leave out nothing."""
-        known = list(self.get_options())
-        for key in config:
-            if key not in known:
-                close = get_close_matches(str(key), known, n=1)
-                hint = f" Did you mean {close[0]}?" if close else f" Valid options: {', '.join(sorted(known))}."
-                raise ClusterProblem(f"{key!r}: unknown option of {self.NAME}.{hint}")
 
     def _option(self, value: Any) -> Any:
         """Ansible leaves templates in the options of an inventory plugin to the plugin."""
@@ -194,7 +187,7 @@ class ClusterProblem(Exception):
 
 
 def default_kubeconfig(environ: Mapping[str, str]) -> str:
-    return environ.get("K8S_AUTH_KUBECONFIG") or environ.get("KUBECONFIG") or "~/.kube/config"
+    return str(chosen_kubeconfig({"kubeconfig": environ.get("K8S_AUTH_KUBECONFIG")}, environ))
 
 
 def clusters_of(given: list[str], directory: str) -> list[ClusterHost]:

@@ -98,7 +98,6 @@ keyed_groups:
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from hashlib import sha256
 from json import dumps
 from typing import TYPE_CHECKING, Any
@@ -124,6 +123,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.redaction import r
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import as_unsafe
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.variable_problems import unknown_option
 
 if TYPE_CHECKING:
     from ansible.inventory.data import InventoryData
@@ -143,20 +143,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
 
     def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
-        self._refuse_unknown_keys(path, self._read_config_data(path))
+        aliases = (alias for spec in connection_argument_spec().values() for alias in spec.get("aliases", ()))
+        if unknown := unknown_option(self._read_config_data(path), [*self.get_options(), *aliases], self.NAME):
+            raise AnsibleParserError(f"{path}: {unknown}")
         for name, variables in self._hosts(path, cache).items():
             # Names, labels and addresses are what nodes report: as templates, Ansible would evaluate them.
             self._add_host(name, as_unsafe(variables))
-
-    def _refuse_unknown_keys(self, path: str, config: Mapping[str, Any]) -> None:
-        """Ansible ignores them, and a misspelt filter would filter nothing."""
-        aliases = (alias for spec in connection_argument_spec().values() for alias in spec.get("aliases", ()))
-        known = [*self.get_options(), *aliases]
-        for key in config:
-            if key not in known:
-                close = get_close_matches(str(key), known, n=1)
-                hint = f" Did you mean {close[0]}?" if close else ""
-                raise AnsibleParserError(f"{path}: {key!r}: unknown option of {self.NAME}.{hint}")
 
     def _hosts(self, path: str, may_use_cache: bool) -> dict[str, dict[str, Any]]:
         """Variables by host name, from the cache if it is enabled and may be used, else from the cluster."""

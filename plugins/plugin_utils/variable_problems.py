@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is wrong with the variables that a playbook was given, as sentences that name each with a hint. Pure."""
+"""What is wrong with the variables of a playbook or an inventory file, as sentences with a hint each. Pure."""
 
 from __future__ import annotations
 
@@ -36,6 +36,20 @@ def unknown_variables(given: Iterable[Any], known: Collection[str]) -> list[str]
         hint = f"Did you mean {meant}?" if meant else f"Rename it. {_PREFIX}* is for the playbooks."
         sentences.append(f"Unknown variable: {one_line(name)}. {hint}")
     return sentences
+
+
+def unknown_option(given: Iterable[Any], known: Iterable[str], plugin: str) -> str | None:
+    """A sentence for the first key of an inventory file that is no option of its plugin.
+
+    Ansible ignores such keys, and a misspelt filter would filter nothing.
+    """
+    options = sorted(known)
+    for key in given:
+        if key not in options:
+            close = get_close_matches(str(key), options, n=1)
+            hint = f"Did you mean {close[0]}?" if close else f"Valid options: {', '.join(options)}."
+            return f"{key!r}: unknown option of {plugin}. {hint}"
+    return None
 
 
 def cut_values(extra: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,8 @@ from typing import Any
 
 from .. import labels
 from ..kube.api_objects import sparse
-from ..kube.resources import PERSISTENT_VOLUME_CLAIM, RESOURCE_QUOTA, SECRET, Resource
+from ..kube.resources import PERSISTENT_VOLUME_CLAIM, RESOURCE_QUOTA, SECRET
+from ..rbac.levels import managed_object
 
 Object = dict[str, Any]
 
@@ -29,7 +30,7 @@ def data_claim(namespace: str, claim: Mapping[str, Any], live: Object | None = N
         "storageClassName": claim["storage_class"],
     }
     spec = {**kept, **sparse(chosen), "resources": {"requests": {"storage": str(claim["size"])}}}
-    return {**_managed_object(PERSISTENT_VOLUME_CLAIM, claim["name"], namespace), "spec": spec}
+    return {**managed_object(PERSISTENT_VOLUME_CLAIM, claim["name"], namespace), "spec": spec}
 
 
 def token_secret(namespace: str, tokens: Mapping[str, str | None], live: Object | None = None) -> Object:
@@ -39,14 +40,14 @@ def token_secret(namespace: str, tokens: Mapping[str, str | None], live: Object 
     encoded = {name: value and base64.b64encode(value.encode()).decode() for name, value in tokens.items()}
     data = {**((live or {}).get("data") or {}), **encoded}
     kept = {name: value for name, value in sorted(data.items()) if value is not None}
-    return {**_managed_object(SECRET, labels.TOKEN_SECRET, namespace), "type": "Opaque", "data": kept}
+    return {**managed_object(SECRET, labels.TOKEN_SECRET, namespace), "type": "Opaque", "data": kept}
 
 
 def count_quota(namespace: str, counts: Mapping[str, Any]) -> Object:
     """The ResourceQuota that limits how many objects of each kind the namespace has, whatever their size."""
     # This form counts any namespaced kind, also those of custom resources (docs, "Resource Quotas").
     hard = {f"count/{name}": str(count) for name, count in sorted(counts.items())}
-    return {**_managed_object(RESOURCE_QUOTA, labels.OBJECT_COUNTS, namespace), "spec": {"hard": hard}}
+    return {**managed_object(RESOURCE_QUOTA, labels.OBJECT_COUNTS, namespace), "spec": {"hard": hard}}
 
 
 def pull_secret(namespace: str, registries: Mapping[str, Mapping[str, str]]) -> Object:
@@ -54,7 +55,7 @@ def pull_secret(namespace: str, registries: Mapping[str, Mapping[str, str]]) -> 
     text = json.dumps({"auths": registries}, sort_keys=True)
     data = {_CONFIG: base64.b64encode(text.encode()).decode()}
     return {
-        **_managed_object(SECRET, labels.PULL_SECRET, namespace),
+        **managed_object(SECRET, labels.PULL_SECRET, namespace),
         "type": "kubernetes.io/dockerconfigjson",
         "data": data,
     }
@@ -90,8 +91,3 @@ def registry_secrets(registries: Mapping[str, Mapping[str, str]]) -> set[str]:
     return {
         value for entry in registries.values() for name, value in entry.items() if name not in ("username", "email")
     }
-
-
-def _managed_object(resource: Resource, name: str, namespace: str) -> Object:
-    metadata = {"name": name, "namespace": namespace, "labels": {labels.MANAGED_BY: labels.FIELD_MANAGER}}
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

@@ -35,6 +35,11 @@ _WORKLOAD_KINDS = frozenset(resource.kind for resource in WORKLOADS)
 OWNED = (*WORKLOADS, SERVICE, HORIZONTAL_POD_AUTOSCALER, CONFIG_MAP)
 
 
+def job_id_of(obj: Object) -> JobId:
+    """The job that an object belongs to by its labels; without them, its name is empty, which no job has."""
+    return obj["metadata"]["namespace"], job_name_of(obj) or ""
+
+
 def read_jobs(client: Client, jobs: Iterable[JobId], resources: Sequence[Resource] = OWNED) -> ByJob:
     """The objects of the given jobs, by job; a job without any has an empty list.
 
@@ -52,7 +57,7 @@ def read_jobs(client: Client, jobs: Iterable[JobId], resources: Sequence[Resourc
     found: ByJob = {job: [] for job in wanted}
     for objects in run_concurrently(read, product(sorted(names), resources), client.concurrency):
         for obj in objects:
-            job = obj["metadata"]["namespace"], job_name_of(obj) or ""
+            job = job_id_of(obj)
             # A workload has the name of its job. Others with its label are not ours.
             if job in found and (obj["kind"] not in _WORKLOAD_KINDS or obj["metadata"]["name"] == job[1]):
                 found[job].append(obj)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from .errors import InvalidResponse, cut
+from .errors import InvalidResponse, quoted_start
 from .limits import ANSWER, ANSWER_MEMORY, LARGE_ANSWER, TooMuchData, size_text
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def read_answer(request: str, answer: Answer, expected: Expected, mask: Mask) ->
     if not expected.matches(found):
         words = (found.get("kind"), _name_of(found))
         text = " ".join(word for word in words if word and isinstance(word, str)) or "no kind"
-        shown = _quoted(mask(text))
+        shown = quoted_start(mask(text), _QUOTED)
         what = f"an incomplete {shown}" if text == str(expected) else f"{shown} instead of {expected}"
         raise InvalidResponse(request, answer.status, what)
     return found
@@ -142,15 +142,15 @@ def described(answer: Answer, mask: Mask) -> str:
     """What an answer is that is none. Pages and binary data are not quoted, secrets are masked before any cut."""
     location = answer.headers.get("Location")
     if 300 <= answer.status < 400 and location:
-        return f"a redirect to {_quoted(mask(location).partition('?')[0])}"
+        return f"a redirect to {quoted_start(mask(location).partition('?')[0], _QUOTED)}"
     if answer.encoding:
-        return f"a body encoded as {_quoted(answer.encoding)}"
+        return f"a body encoded as {quoted_start(answer.encoding, _QUOTED)}"
     text = mask(answer.body[:_MASKED].decode("utf-8", "replace")).strip()
     if not text:
         return "an empty body"
     if is_page(answer) or text.startswith("<"):
         return "an HTML page"
-    return "incomplete or invalid JSON" if text.startswith("{") else f"the text {_quoted(text)}"
+    return "incomplete or invalid JSON" if text.startswith("{") else f"the text {quoted_start(text, _QUOTED)}"
 
 
 def read_json(data: bytes | bytearray) -> dict[str, Any] | None:
@@ -233,7 +233,3 @@ def _is_group(value: Any) -> bool:
 def _name_of(answer: dict[str, Any], field: str = "metadata") -> Any:
     found = answer.get(field)
     return found.get("name") if isinstance(found, dict) else None
-
-
-def _quoted(text: str) -> str:
-    return ascii(cut(text, _QUOTED))

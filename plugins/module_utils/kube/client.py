@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..labels import FIELD_MANAGER
 from .answer import Expected
 from .connection import Connection
-from .connection_options import resolve_connection, resolve_options
+from .connection_options import chosen_kubeconfig, resolve_connection, resolve_options
 from .errors import AnswerTooLarge, ApiError, ListTooLarge
 from .limits import WATCH
 from .list_limits import ListLimits, ListsInProgress
@@ -443,7 +443,7 @@ def discard_client(client: Client) -> None:
 
 def _file_versions(options: Mapping[str, Any], environ: Mapping[str, str]) -> list[tuple[str, int, int] | None]:
     """Path, time of modification and size of each file that the connection is read from; None for a missing one."""
-    kubeconfig = options["kubeconfig"] or environ.get("KUBECONFIG") or "~/.kube/config"
+    kubeconfig = chosen_kubeconfig(options, environ)
     kubeconfigs = [] if isinstance(kubeconfig, Mapping) else str(kubeconfig).split(os.pathsep)
     paths = (*kubeconfigs, *(options[name] for name in ("ca_cert", "client_cert", "client_key")))
     versions: list[tuple[str, int, int] | None] = []

@@ -245,7 +245,7 @@ def _base_connection(
     in_pod = environ.get("KUBERNETES_SERVICE_HOST")  # The library detects a pod by it.
     if not selected and in_pod and (account := load_service_account()):
         return account
-    kubeconfig = options["kubeconfig"] or environ.get("KUBECONFIG") or "~/.kube/config"
+    kubeconfig = chosen_kubeconfig(options, environ)
     context = options["context"]
     if isinstance(kubeconfig, str) and "\n" in kubeconfig:
         raise ConnectionProblem("kubeconfig is the content of a file, not a path. Pass it through from_yaml.")
@@ -267,6 +267,10 @@ def _base_connection(
         ) from problem
     contexts, current = contexts_of(kubeconfig)
     return replace(loaded, namespace=contexts.get(context or current))
+
+
+def chosen_kubeconfig(options: Mapping[str, Any], environ: Mapping[str, str]) -> Any:
+    return options["kubeconfig"] or environ.get("KUBECONFIG") or "~/.kube/config"
 
 
 def _unusable_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None) -> str | None:

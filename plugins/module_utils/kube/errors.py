@@ -161,6 +161,11 @@ def cut(text: str, most: int = 500) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def quoted_start(text: str, most: int) -> str:
+    """The same, in quotes and in ASCII: a terminal obeys control characters."""
+    return ascii(text if len(text) <= most else f"{text[:most]}...")
+
+
 def as_sentence(text: object) -> str:
     """A message with its full stop, so that another sentence can follow."""
     return f"{str(text).rstrip('.')}."

@@ -15,9 +15,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from ..quantity import parse
-from .errors import KubeError
+from .errors import KubeError, quoted_start
 from .resources import Resource
-from .times import read_time
+from .times import is_time
 
 Check = Callable[[Any], None]
 
@@ -124,17 +124,8 @@ def _object(value: Any) -> None:
 
 def _time(value: Any) -> None:
     _text(value)
-    if not _is_time(value):
-        raise TypeMismatch(_quoted(value), "a time (RFC 3339)")
-
-
-@lru_cache(maxsize=4096)
-def _is_time(text: str) -> bool:
-    try:
-        read_time(text)
-    except ValueError:
-        return False
-    return True
+    if not is_time(value):
+        raise TypeMismatch(quoted_start(value, _LONGEST), "a time (RFC 3339)")
 
 
 def _quantity(value: Any) -> None:
@@ -143,11 +134,7 @@ def _quantity(value: Any) -> None:
     try:
         parse(value)
     except ValueError:
-        raise TypeMismatch(_quoted(str(value)), "a quantity") from None
-
-
-def _quoted(text: str) -> str:
-    return ascii(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
+        raise TypeMismatch(quoted_start(str(value), _LONGEST), "a quantity") from None
 
 
 def _list_of(check: Check, *, least: int = 0) -> Check:
@@ -177,7 +164,7 @@ def _map_of(check: Check) -> Check:
             try:
                 check(item)
             except TypeMismatch as problem:
-                raise problem.below(f"[{_quoted(name)[1:-1]}]") from None
+                raise problem.below(f"[{quoted_start(name, _LONGEST)[1:-1]}]") from None
 
     return check_values
 

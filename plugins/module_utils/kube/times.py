@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from functools import lru_cache
 
 
 def read_time(text: str) -> datetime:
@@ -13,6 +14,14 @@ def read_time(text: str) -> datetime:
     if moment.tzinfo is None:
         raise ValueError(f"not an RFC 3339 time: {text}")
     return moment
+
+
+@lru_cache(maxsize=4096)
+def is_time(text: str) -> bool:
+    try:
+        return bool(read_time(text))
+    except ValueError:
+        return False
 
 
 def time_as_text(moment: datetime) -> str:

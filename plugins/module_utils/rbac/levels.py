@@ -54,14 +54,14 @@ class Subject(NamedTuple):
 
 def account(name: str, namespace: str) -> Object:
     """The service account."""
-    return _managed_object(SERVICE_ACCOUNT, name, namespace)
+    return managed_object(SERVICE_ACCOUNT, name, namespace)
 
 
 def cluster_roles(level: str) -> list[Object]:
     """The ClusterRoles that accounts of a level are bound to; those that administrators may bind are all."""
     # ClusterRoles also for namespaces: RoleBindings may name them, and a level has its rules in one place.
     names = PERMISSIONS if level == ADMINISTER else ROLES[level]
-    return [{**_managed_object(CLUSTER_ROLE, role_name(name)), "rules": _rules(name)} for name in names]
+    return [{**managed_object(CLUSTER_ROLE, role_name(name)), "rules": _rules(name)} for name in names]
 
 
 def bindings(subject: Subject, level: str, namespaces: Sequence[str] | None, jobs: Iterable[str]) -> list[Object]:
@@ -133,7 +133,7 @@ def _role_binding(subject: Subject, role: str, place: str | None) -> Object:
         # Users and groups need the API group, service accounts have none (pkg/apis/rbac/validation).
         reference = {"apiGroup": _GROUP, "kind": subject.kind, "name": subject.name}
     return {
-        **_managed_object(ROLE_BINDING if place else CLUSTER_ROLE_BINDING, name, place),
+        **managed_object(ROLE_BINDING if place else CLUSTER_ROLE_BINDING, name, place),
         "roleRef": {"apiGroup": _GROUP, "kind": CLUSTER_ROLE.kind, "name": role_name(role)},
         "subjects": [reference],
     }
@@ -144,7 +144,8 @@ def _path_segment(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._@:-]", lambda found: "".join(f"={byte:02X}" for byte in found[0].encode()), name)
 
 
-def _managed_object(resource: Resource, name: str, namespace: str | None = None) -> Object:
+def managed_object(resource: Resource, name: str, namespace: str | None = None) -> Object:
+    """An object of the collection, for its kind's fields to be added."""
     metadata = {"name": name, "namespace": namespace, "labels": {labels.MANAGED_BY: labels.FIELD_MANAGER}}
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": sparse(metadata)}
 

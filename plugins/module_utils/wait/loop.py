@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any
 
 from ..cluster.pending_reason import PendingReason
-from ..cluster.read_jobs import WORKLOADS, JobId, malformed_workload
+from ..cluster.read_jobs import WORKLOADS, JobId, job_id_of, malformed_workload
 from ..cluster.read_reasons import by_time
 from ..cluster.status import status_of
 from ..kube.client import Client
 from ..kube.errors import KubeError
 from ..kube.resources import EVENT, POD, Resource
-from ..labels import job_name_of, selector_of
+from ..labels import selector_of
 from .feasibility import Feasibility, stopped
 from .goals import Goal, WaitTarget
 from .watch_cache import WatchCache, WatchQuery
@@ -136,11 +136,11 @@ class Wait:
         feasibility: Feasibility | None,
     ) -> None:
         """Update the statuses; without ``feasibility``, only whether the goal is reached."""
-        workloads = {_job_of(obj): obj for obj in cache.objects(*WORKLOADS)}
-        deleted = {_job_of(obj): obj for obj in cache.deleted(*WORKLOADS)}
+        workloads = {job_id_of(obj): obj for obj in cache.objects(*WORKLOADS)}
+        deleted = {job_id_of(obj): obj for obj in cache.deleted(*WORKLOADS)}
         pods: dict[JobId, list[Object]] = defaultdict(list)
         for pod in cache.objects(POD):
-            pods[_job_of(pod)].append(pod)
+            pods[job_id_of(pod)].append(pod)
         events = _by_subject(cache.objects(EVENT))
         for job in jobs:
             workload = workloads.get(job.id)
@@ -179,10 +179,6 @@ def _warnings(jobs: Iterable[WaitTarget]) -> Iterator[WatchQuery]:
     for namespace in dict.fromkeys(job.id[0] for job in jobs):
         # The server selects events by type (pkg/registry/core/event, ToSelectableFields), but by no label of a job.
         yield WatchQuery(EVENT, namespace, fields="type=Warning", optional=True)
-
-
-def _job_of(obj: Object) -> JobId:
-    return obj["metadata"]["namespace"], job_name_of(obj) or ""
 
 
 def _subject(obj: Object) -> tuple[str, str, str]:

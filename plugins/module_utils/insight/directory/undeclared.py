@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...cluster.pool_declarations import declarations_in
-from ...cluster.read_jobs import OWNED, WORKLOADS, JobId
+from ...cluster.read_jobs import OWNED, WORKLOADS, JobId, job_id_of
 from ...cluster.status import ENDED, is_terminating, status_of
 from ...declared_source import of_source
 from ...engine.plan import WORKLOAD_KINDS
@@ -24,7 +24,6 @@ from ...labels import (
     QUOTA,
     SYSTEM_NAMESPACE,
     is_managed,
-    job_name_of,
     policy_name,
     pool_config_map_name,
 )
@@ -123,7 +122,7 @@ def undeclared_jobs(objects: Iterable[Object], declared: Collection[JobId], sour
     """
     found: dict[JobId, list[Object]] = defaultdict(list)
     for obj in objects:
-        job = obj["metadata"]["namespace"], job_name_of(obj) or ""
+        job = job_id_of(obj)
         if is_managed(obj) and job not in declared:
             found[job].append(obj)
     left = {}

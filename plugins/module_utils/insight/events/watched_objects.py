@@ -10,7 +10,7 @@ from ...cluster.nodes import PodUse
 from ...cluster.pod_status import start_of
 from ...cluster.related import is_unfinished
 from ...kube.resources import Object
-from ...kube.times import read_time
+from ...kube.times import is_time
 from ...labels import DEFAULT_POOL, JOB_TYPE, POOL, job_name_of
 from .job_transitions import PodsOfJob
 
@@ -68,7 +68,7 @@ def pods_facts(
     created = workload["metadata"]["creationTimestamp"]
     own = [pod for pod in pods if pod["metadata"]["creationTimestamp"] >= created]
     since = run.partition(" ")[0]
-    begun = [pod for pod in own if not _is_time(since) or pod["metadata"]["creationTimestamp"] >= since]
+    begun = [pod for pod in own if not is_time(since) or pod["metadata"]["creationTimestamp"] >= since]
     starts = [start for pod in begun for start in pod["status"]["started"]]
     victims = {(time, cause, name) for time, cause, name in preemptions if time >= created}
     for pod in own:
@@ -114,10 +114,3 @@ def _container_starts(status: Object) -> list[str]:
         if started := next(filter(None, starts), None):
             found.append(started)
     return found
-
-
-def _is_time(text: str) -> bool:
-    try:
-        return bool(read_time(text))
-    except ValueError:
-        return False

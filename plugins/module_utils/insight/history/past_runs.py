@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ...cluster.read_jobs import WORKLOADS, JobId, without_managed_fields
+from ...cluster.read_jobs import WORKLOADS, JobId, job_id_of, without_managed_fields
 from ...cluster.related import own_pods
 from ...cluster.status import is_terminating
 from ...jobs.runs.ledger import Entry, read_entries
@@ -99,7 +99,7 @@ def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRu
         if error.is_forbidden and namespaces is None:
             raise NamespacesNeeded.after(error) from None
         raise
-    found: KnownRuns = replace(known, workloads=workloads, pods=_by_job(pods))
+    found: KnownRuns = replace(known, workloads=workloads, pods=_pods_by_job(pods))
     return found.without(namespaces_left_out(client))
 
 
@@ -151,8 +151,8 @@ def user_of(submitter: str | None) -> str | None:
     return (found.awx_user or found.kubernetes_user or found.user) if found else None
 
 
-def _by_job(pods: Iterable[dict[str, Any]]) -> dict[JobId, Objects]:
+def _pods_by_job(pods: Iterable[dict[str, Any]]) -> dict[JobId, Objects]:
     found: dict[JobId, Objects] = defaultdict(list)
     for pod in pods:
-        found[pod["metadata"]["namespace"], job_name_of(pod) or ""].append(pod)
+        found[job_id_of(pod)].append(pod)
     return found

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from ...accelerators.catalog import catalog
 from ...cluster.declared import know_accelerators, read_declared
-from ...cluster.read_jobs import WORKLOADS, JobId, without_managed_fields
+from ...cluster.read_jobs import WORKLOADS, JobId, job_id_of, without_managed_fields
 from ...cluster.related import own_pods
 from ...cluster.status import ENDED, is_terminating, status_of
 from ...given_times import InvalidTime, duration
@@ -28,7 +28,7 @@ from ...kube.concurrency import run_concurrently
 from ...kube.errors import ApiError
 from ...kube.resources import POD
 from ...kube.times import now_as_text, time_as_text
-from ...labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, MANAGED, job_name_of
+from ...labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, MANAGED
 from ...listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
 from ...manifest.problems import number_of
 from ...namespaces import listed_namespaces
@@ -215,7 +215,7 @@ def _read_held_jobs(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) 
     pods: dict[JobId, list[dict[str, Any]]] = defaultdict(list)
     for obj in objects:
         if obj["kind"] == POD.kind:
-            pods[obj["metadata"]["namespace"], job_name_of(obj) or ""].append(obj)
+            pods[job_id_of(obj)].append(obj)
     workloads = [obj for obj in objects if obj["kind"] != POD.kind and not is_terminating(obj)]
     know_accelerators(client, task.warn, (obj["spec"]["template"]["spec"] for obj in workloads))
     jobs = []
