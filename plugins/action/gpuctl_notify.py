@@ -11,10 +11,9 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import as_sentence
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.redaction import forms_of, redact
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import hide_origin, role_of
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import hide_origin
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.notifications import EMAIL, notification_of
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import option_names
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import with_option_names
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.send_notification import (
     NOTIFY_OPTIONS,
     NOTIFY_SECRETS,
@@ -51,25 +50,25 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         secrets = {form for name in NOTIFY_SECRETS if options[name] for form in forms_of(options[name])}
         notification = notification_of(options["event"], options["message"], options["title"])
         if not notification.text:
-            raise AnsibleActionFail(self._with_option_names("Nothing to tell. Set O(message).", task_vars))
+            raise AnsibleActionFail(with_option_names("Nothing to tell. Set O(message).", self._task, task_vars))
         service = options["service"]
         if service == EMAIL and not (options["mail_to"] and options["mail_from"]):
             text = "O(mail_to) or O(mail_from) is missing. Set both for O(service=email)."
-            raise AnsibleActionFail(self._with_option_names(text, task_vars))
+            raise AnsibleActionFail(with_option_names(text, self._task, task_vars))
         if service != EMAIL and not options["url"]:
             text = f"O(url) is missing. Set it, or the environment variable {NOTIFY_SECRETS['url']}."
-            raise AnsibleActionFail(self._with_option_names(text, task_vars))
+            raise AnsibleActionFail(with_option_names(text, self._task, task_vars))
         is_plain = service == EMAIL and options["mail_security"] == "none" and not is_this_host(options["mail_host"])
         if is_plain and options["mail_password"]:
             text = "O(mail_password) would be sent without encryption. Set O(mail_security=starttls) or O(mail_security=tls)."
-            raise AnsibleActionFail(self._with_option_names(text, task_vars))
+            raise AnsibleActionFail(with_option_names(text, self._task, task_vars))
         result: dict[str, Any] = {"changed": True, "service": service, "title": notification.title}
         if service != EMAIL and is_readable_underway(options["url"]):
             text = (
                 "O(url) begins with http://, so the message is not encrypted, nor is the URL, which is often a secret. "
                 "Use https://."
             )
-            result["warnings"] = [self._with_option_names(text, task_vars)]
+            result["warnings"] = [with_option_names(text, self._task, task_vars)]
         if self._task.check_mode:
             return result
         try:
@@ -81,18 +80,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                     text = f"the mail server took the mail, but not for {listed_answers(refused)}. Correct O(mail_to)."
                     result |= {
                         "refused": refused,
-                        "warnings": [redact(self._with_option_names(text, task_vars), secrets)],
+                        "warnings": [redact(with_option_names(text, self._task, task_vars), secrets)],
                     }
             else:
                 send_post(service, options["url"], options["secret"], notification, options)
         except NotSent as problem:
             hint = "Correct O(mail_to)." if isinstance(problem, RecipientsRefused) else _HINTS[service == EMAIL]
-            text = self._with_option_names(
-                f"{service} did not take the notification: {as_sentence(str(problem))} {hint}", task_vars
+            text = with_option_names(
+                f"{service} did not take the notification: {as_sentence(str(problem))} {hint}", self._task, task_vars
             )
             return {**result, "changed": False, "failed": True, "msg": redact(text, secrets)}
         return result
-
-    def _with_option_names(self, text: str, variables: dict[str, Any] | None) -> str:
-        """The text with the names that the options have where the user sets them."""
-        return worded(text, lambda: option_names("gpuctl_notify", role_of(self._task), variables or {}))

@@ -10,11 +10,10 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.wording import worded
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import hide_origin, role_of, shows_messages
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import hide_origin, shows_messages
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import cluster_of_several
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import option_names
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import with_option_names
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import unfit_report, write_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen import View, screen_lines
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.reports import report_of
@@ -61,7 +60,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         message = str(given.get("msg") or "")
         output = options["output"] or None
         if output and (problem := unfit_report(given, output)):
-            return {"failed": True, "changed": False, "msg": self._with_option_names(problem, task_vars)}
+            return {"failed": True, "changed": False, "msg": with_option_names(problem, self._task, task_vars)}
         if self._task.no_log:
             lines = []
         elif report := report_of(given):
@@ -98,15 +97,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         except OSError as problem:
             cause = problem.strerror or problem
             text = f"O(output): cannot write {output}: {cause}. Name a file in a directory that exists."
-            raise AnsibleActionFail(self._with_option_names(text, variables)) from None
+            raise AnsibleActionFail(with_option_names(text, self._task, variables)) from None
         done = "Unchanged" if not written else "Not written in check mode" if self._task.check_mode else "Written"
         if not self._task.no_log:
             print_lines(["", f"{done}: {output}"])
         return written
-
-    def _with_option_names(self, text: str, variables: dict[str, Any] | None) -> str:
-        """The text with the names that the options have where the user sets them."""
-        return worded(text, lambda: option_names("gpuctl_show", role_of(self._task), variables or {}))
 
 
 def _failure_message(message: str, errors: Sequence[Mapping[str, Any]]) -> str:

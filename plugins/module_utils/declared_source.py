@@ -55,10 +55,10 @@ def recorded_source(obj: Mapping[str, Any]) -> str:
     name = value_at(obj, PATH)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return ""
-    return name if any(_holds(entry) for entry in obj["metadata"].get("managedFields") or ()) else ""
+    return name if any(_holds_source(entry) for entry in obj["metadata"].get("managedFields") or ()) else ""
 
 
-def _holds(entry: Mapping[str, Any]) -> bool:
+def _holds_source(entry: Mapping[str, Any]) -> bool:
     fields: Any = entry.get("fieldsV1")
     for step in PATH:
         fields = fields.get(f"f:{step}") if isinstance(fields, Mapping) else None

@@ -293,12 +293,12 @@ def live_secret_values(obj: Mapping[str, Any]) -> set[str]:
     marked = marked_variables(obj)
     found: set[str] = set()
     for container in _workload_containers(obj):
-        variables = [(each["name"], each.get("value")) for each in _block_items(container, "env")]
+        variables = [(each["name"], each.get("value")) for each in _items_in(container, "env")]
         found |= secrets_among(
             variables, [*_block_texts(container, "command"), *_block_texts(container, "args")], marked
         )
     kept = obj.get("data") if obj.get("kind") == "ControllerRevision" else None
-    return found.union(*map(live_secret_values, _block_items(kept or {}, "objects")))
+    return found.union(*map(live_secret_values, _items_in(kept or {}, "objects")))
 
 
 def marked_variables(workload: Mapping[str, Any]) -> frozenset[str]:
@@ -352,7 +352,7 @@ def _masked_container(container: Mapping[str, Any], marked: Collection[str]) -> 
 
 def _workload_containers(workload: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     pod = _pod_spec(workload)
-    return (container for part in _CONTAINERS for container in _block_items(pod, part))
+    return (container for part in _CONTAINERS for container in _items_in(pod, part))
 
 
 def _pod_spec(workload: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -360,7 +360,7 @@ def _pod_spec(workload: Mapping[str, Any]) -> Mapping[str, Any]:
     return template.get("spec") or {}
 
 
-def _block_items(data: Mapping[str, Any], part: str) -> list[Mapping[str, Any]]:
+def _items_in(data: Mapping[str, Any], part: str) -> list[Mapping[str, Any]]:
     return data.get(part) or []
 
 

@@ -39,7 +39,7 @@ def drift_report(result: Mapping[str, Any]) -> Report:
     drift = [row for row in result["results"] if row["level"] != "info"]
     others = [row for row in result["results"] if row["level"] == "info"]
     changes = Counter(row["change"] for row in drift)
-    problems = [(_problem(each), "") for each in result["problems"]]
+    problems = [(_problem_line(each), "") for each in result["problems"]]
     fields = [row["id"] for row in drift if row["field"]]
     argument = _restore_argument(fields)
     restore = "To restore a field, name it as it is listed, with its object:"
@@ -87,19 +87,19 @@ def _whole_objects(rows: Sequence[Row]) -> Groups:
     groups = []
     for change, title in _WHOLE.items():
         own = [row for row in rows if row["field"] is None and row["change"] == change]
-        entries = [(_whole_object(row), blame_text(row) if change == "added" else "") for row in own]
+        entries = [(_object_line(row), blame_text(row) if change == "added" else "") for row in own]
         groups += [Group(title, entries)] if own else []
     return Groups(groups)
 
 
-def _whole_object(row: Row) -> str:
+def _object_line(row: Row) -> str:
     by = f", submitted by {row['submitted_by']}" if row["submitted_by"] else ""
     theirs = ". It is theirs, and no drift" if row["level"] == "info" else ""
     does = f" {row['live']}" if row["live"] else ""
     return f"{_row_place(row)} ({row['manifest']}{by}){does}{theirs}"
 
 
-def _problem(each: Row) -> str:
+def _problem_line(each: Row) -> str:
     about = f"{each['kind']} {each['manifest']}: " if each["manifest"] else ""
     return f"{about}{each['problem'].removeprefix(about)}"
 

@@ -82,12 +82,12 @@ def _run_cells(row: Row) -> dict[str, Any]:
         **row,
         "status": row["status"] or row["result"] if row["result"] == "Running" else row["result"],
         "started": (row["started_at"] or "").replace("T", " ")[:16] or None,
-        "took": _duration_text(row["duration_seconds"]),
+        "took": _run_time_text(row["duration_seconds"]),
         "hours": shown,
     }
 
 
-def _duration_text(seconds: int | None) -> str | None:
+def _run_time_text(seconds: int | None) -> str | None:
     if seconds is None:
         return None
     if seconds < 60:

@@ -43,13 +43,13 @@ def idle_report(result: Mapping[str, Any]) -> Report:
     return Report(
         "Idle jobs",
         [
-            Section("", [_jobs_table(idle), Text(short), *own], on="short"),
-            Section("", [_jobs_table(rows), Text(summary), *own], on="full"),
+            Section("", [_idle_table(idle), Text(short), *own], on="short"),
+            Section("", [_idle_table(rows), Text(summary), *own], on="full"),
         ],
     )
 
 
-def _jobs_table(rows: Sequence[Row]) -> Table:
+def _idle_table(rows: Sequence[Row]) -> Table:
     cells = [
         {
             **row,

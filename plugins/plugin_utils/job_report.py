@@ -159,13 +159,13 @@ def autoscaler_text(row: Row) -> str:
         *([f"wants {row['desired_replicas']}"] if row["desired_replicas"] else []),
     ]
     metrics = [
-        f"{_metric_name(one)}: {one['current'] or 'not measured'}, target {one['target']}." for one in row["metrics"]
+        f"{_metric_title(one)}: {one['current'] or 'not measured'}, target {one['target']}." for one in row["metrics"]
     ]
     limited = [f"{row['limited'][:1].upper()}{row['limited'][1:]}"] if row["limited"] else []
     return " ".join([f"{', '.join(counts)}.", *metrics, *limited])
 
 
-def _metric_name(metric: Row) -> str:
+def _metric_title(metric: Row) -> str:
     """As the manifest has it, with what it is called in the cluster."""
     name, exported = metric["autoscaling_metric"], metric["metric"]
     return str(name if name == exported else f"{name} ({exported})")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..module_utils.wording import Names
+from ..module_utils.wording import Names, worded
+from .ansible_core import role_of
 from .awx import is_awx_job
 from .playbook_variables import Variable, described_playbooks, role_variables, shared_variables
 
@@ -30,6 +31,12 @@ def option_names(module: str, role: str | None, variables: Mapping[str, Any]) ->
     if _JOB not in playbook.modules:  # What helps is another playbook, with its variables.
         names = {**_names_of_variables(_JOB, shared_variables().values(), setting, in_awx), **names}
     return {**names, **_names_of_playbooks(), **_commands(setting, in_awx)}
+
+
+def with_option_names(text: str, task: Any, variables: Mapping[str, Any] | None) -> str:
+    """The text of an action plugin with the names that its options have where the user sets them."""
+    module = task.action.rpartition(".")[2]
+    return worded(text, lambda: option_names(module, role_of(task), variables or {}))
 
 
 def _commands(setting: str, in_awx: bool) -> Names:

@@ -72,7 +72,7 @@ def plan_report(result: Mapping[str, Any]) -> Report:
     pools = Table(_POOL_COLUMNS, [_pool_cells(row) for row in result["pools"]], "Before and after", first=None)
     nodes = Table(_NODE_COLUMNS, [_node_cells(row) for row in result["nodes"]], "Nodes before and after")
     teams = Table(_TEAM_COLUMNS, _teams(result), "Where something changes", noun="team", first=_FIRST)
-    left = [f"{row['kind']} {_row_place(row)}" for row in result["not_declared"]]
+    left = [f"{row['kind']} {_row_name(row)}" for row in result["not_declared"]]
     return Report(
         "Plan of changes to the GPU cluster",
         [
@@ -88,7 +88,7 @@ def plan_report(result: Mapping[str, Any]) -> Report:
             Section(
                 "What changes", [changes if rows else Text("Everything is as declared.")], on="" if rows else "page"
             ),
-            Section("Reasons", [Notes(_reasons(rows), "warning", noun="reason", first=_FIRST)]),
+            Section("Reasons", [Notes(_reason_lines(rows), "warning", noun="reason", first=_FIRST)]),
             Section("", [Text(text) for text in _costs(result)], on="screen", tight=True),
             Section("Pools", [pools, *_pool_bars(result)]),
             Section("Nodes", [Notes(_node_moves(result), noun="move", first=_FIRST)]),
@@ -112,7 +112,7 @@ def _cells(row: Row) -> dict[str, Any]:
         "gpus": _narrow_arrow(row["gpus_before"], row["gpus_after"])
         if row["gpus_before"] or row["gpus_wanted"]
         else None,
-        "lost": _hours(row["hours_lost"]) if row["hours_lost"] else None,
+        "lost": _period(row["hours_lost"]) if row["hours_lost"] else None,
         "runs": (row["verdict"] or "").replace("_", " ") or None,
         "fields": Details(number_of(len(fields), "field"), fields) if fields else None,
     }
@@ -138,13 +138,13 @@ def _by_interest(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=rank)
 
 
-def _row_place(row: Row) -> str:
+def _row_name(row: Row) -> str:
     return qualified_name(row["namespace"], row["name"])
 
 
 def _problems(result: Row) -> list[str]:
     return [
-        line if _names_itself(each, line) else f"{each['kind']} {_row_place(each)}: {line}"
+        line if _names_itself(each, line) else f"{each['kind']} {_row_name(each)}: {line}"
         for each in result["problems"]
         for line in str(each["problem"]).splitlines()
     ]
@@ -155,21 +155,21 @@ def _names_itself(problem: Row, line: str) -> bool:
     return not problem["name"] or str(problem["name"]) in line.partition(": ")[0]
 
 
-def _reasons(rows: Iterable[Row]) -> list[str]:
+def _reason_lines(rows: Iterable[Row]) -> list[str]:
     found = []
     for row in rows:
         if row["problem"]:
             continue
         parts = [row["reason"], row["hint"] if row["reason"] else None, row["note"]]
         if text := " ".join(filter(None, parts)):
-            found.append(f"{_row_place(row)}: {text}")
+            found.append(f"{_row_name(row)}: {text}")
     return found
 
 
 def _preemptions(rows: Iterable[Row]) -> list[str]:
     """Whose work ends for jobs of the plan: jobs of others, which no row is about."""
     return [
-        f"Preempts: {_row_place(row)} preempts {', '.join(row['preempts'])}, or others of the same priority."
+        f"Preempts: {_row_name(row)} preempts {', '.join(row['preempts'])}, or others of the same priority."
         for row in rows
         if row["preempts"] and not row["problem"]
     ]
@@ -179,7 +179,7 @@ def _costs(result: Row) -> list[str]:
     totals = result["totals"]
     lines = []
     if totals["pods_ending"]:
-        lost = f" Running work that is lost: {_hours(totals['hours_lost'])}, {totals['gpu_hours_lost']:.1f} GPU-hours."
+        lost = f" Running work that is lost: {_period(totals['hours_lost'])}, {totals['gpu_hours_lost']:.1f} GPU-hours."
         lines.append(f"Pods that end: {totals['pods_ending']}.{lost if totals['hours_lost'] else ''}")
     gpus = (("GPUs that become free", totals["gpus_freed"]), ("GPUs that are taken", totals["gpus_taken"]))
     if taken := [f"{what}: {number}." for what, number in gpus if number]:
@@ -195,13 +195,13 @@ def _plan_figures(result: Row) -> list[tuple[str, Any, str]]:
         ("Changes", changes, f"{result['unchanged']} manifests stay as they are"),
         ("Refused", len(result["problems"]), "the plan cannot be applied" if result["problems"] else ""),
         ("Restarts", totals["restarts"], f"pods that end: {totals['pods_ending']}" if totals["pods_ending"] else ""),
-        ("Work lost", _hours(totals["hours_lost"]), lost),
+        ("Work lost", _period(totals["hours_lost"]), lost),
         ("GPUs", f"{totals['gpus_taken'] - totals['gpus_freed']:+d}", "in use"),
         ("Nodes moved", totals["nodes_moved"], ""),
     ]
 
 
-def _hours(hours: float) -> str:
+def _period(hours: float) -> str:
     return f"{hours:.1f} h" if hours >= 1 or not hours else f"{max(1, round(hours * 60))} min"
 
 
@@ -249,7 +249,7 @@ def _node_moves(result: Row) -> list[str]:
         if not node["moves"]:
             continue
         if node["jobs"]:
-            jobs = abridged([f"{_row_place(job)} ({number_of(job['gpus'], 'GPU')})" for job in node["jobs"]], _NAMES)
+            jobs = abridged([f"{_row_name(job)} ({number_of(job['gpus'], 'GPU')})" for job in node["jobs"]], _NAMES)
             lines.append(
                 f"{node['node']} moves from pool {node['pool_before']} to {node['pool_after']}. Pods on it continue, "
                 f"but new pods of these jobs go elsewhere: {jobs}."

@@ -79,7 +79,7 @@ def repository_name(url: str) -> str:
 
 def _remote(git: Path) -> str:
     """The URL of a repository's remote: origin, or else the only one. No program is needed to read it."""
-    text = _read(_common(git) / "config")
+    text = _read_start(_common_directory(git) / "config")
     config = configparser.RawConfigParser(
         strict=False, allow_no_value=True, delimiters=("=",), comment_prefixes=("#", ";")
     )
@@ -92,15 +92,15 @@ def _remote(git: Path) -> str:
     return (remotes.get('remote "origin"') or (urls[0] if len(urls) == 1 else "")).strip().strip('"')
 
 
-def _common(git: Path) -> Path:
+def _common_directory(git: Path) -> Path:
     """The directory with the configuration: a worktree and a submodule have a file that names theirs (gitfile)."""
     if git.is_dir():
         return git
-    own = git.parent / _read(git).partition("gitdir:")[2].strip()
-    return own / (_read(own / "commondir").strip() or ".")
+    own = git.parent / _read_start(git).partition("gitdir:")[2].strip()
+    return own / (_read_start(own / "commondir").strip() or ".")
 
 
-def _read(file: Path) -> str:
+def _read_start(file: Path) -> str:
     """The text of a file. Of an archive with manifests, it may be a device or a pipe, or have no end."""
     try:
         with open(file if file.is_file() else os.devnull, encoding="utf-8", errors="replace") as text:

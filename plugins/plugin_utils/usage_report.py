@@ -66,14 +66,14 @@ def _usage_table(result: Mapping[str, Any]) -> Table:
     table = Table([*groups, whole, *figures], [_usage_cells(row) for row in rows], "Hours by group", totals=totals)
     held = Table(
         [*groups, Column("part", "PARTITION OR SHARE"), Column("amount", "HELD", numeric=True)],
-        [row for part in parts for row in _held_rows(part, [*table.rows, totals])],
+        [row for part in parts for row in _part_rows(part, [*table.rows, totals])],
         "Partitions and shares by group",
     )
     columns = [*groups, whole, *parts, *figures]
     return replace(table, columns=columns, keep=[part.key for part in parts], narrow=[table, held])
 
 
-def _held_rows(part: Column, cells: Iterable[Row]) -> list[Row]:
+def _part_rows(part: Column, cells: Iterable[Row]) -> list[Row]:
     """A row for each group that held of the partition or share."""
     name, _space, unit = part.title.rpartition(" ")
     return [{**cell, "part": name, "amount": f"{cell[part.key]} {unit}"} for cell in cells if part.key in cell]

@@ -79,7 +79,7 @@ def value_problems(playbook: Playbook, values: Mapping[str, Any], *, in_awx: boo
     given = {
         each.name
         for each in playbook.variables.values()
-        if any(name in values and not _is_empty(each, values[name]) for name in (each.name, *each.aliases))
+        if any(name in values and not _is_blank(each, values[name]) for name in (each.name, *each.aliases))
     }
     return [
         *_missing_variables(playbook, values, given, in_awx),
@@ -150,7 +150,7 @@ def _value_problem(variable: Variable, values: Mapping[str, Any]) -> str | None:
     if name is None:
         return None
     value = values[name]
-    if _is_empty(variable, value):
+    if _is_blank(variable, value):
         such_as = f", such as {variable.example}," if variable.example else ""
         return f"{name}: empty. Give a value{such_as} or leave it out." if variable.not_empty else None
     shown = "" if variable.secret else f": {cut(one_line(str(value)), _SHOWN)}"
@@ -167,11 +167,11 @@ def _value_problem(variable: Variable, values: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _is_empty(variable: Variable, value: Any) -> bool:
+def _is_blank(variable: Variable, value: Any) -> bool:
     """Whether a value stands for none, as the empty answer of a survey does; in a list, also blanks between commas."""
     if isinstance(value, str):
         return not value.strip(", \t\n" if variable.type == "list" else None)
-    return value is None or (isinstance(value, (list, dict)) and all(_is_empty(variable, item) for item in value))
+    return value is None or (isinstance(value, (list, dict)) and all(_is_blank(variable, item) for item in value))
 
 
 def _stripped(value: Any) -> str:

@@ -51,7 +51,7 @@ class Condition:
             return driver == self.value
         key = f"{self.domain}/{self.name}"
         if self.kind in (AT_LEAST, MORE_THAN):
-            return key in capacity and self._is_enough(capacity[key])
+            return key in capacity and self._has_enough(capacity[key])
         if key not in attributes:
             return False
         found = attributes[key]
@@ -60,7 +60,7 @@ class Condition:
         # In Python True == 1, but in CEL a bool equals no int.
         return bool(type(found) is type(self.value) and found == self.value)
 
-    def _is_enough(self, amount: str) -> bool:
+    def _has_enough(self, amount: str) -> bool:
         try:
             has, wanted = parse(amount).value, parse(str(self.value)).value
         except QuantityError:

@@ -119,13 +119,13 @@ def _profile_for(resources: Any, pool: PoolHardware) -> Profile:
             problem = f"{'' if place.endswith('accelerator') else 'a pool with an '}unknown accelerator: {name}"
             raise UnfitHardware(place, problem, f"Known are {', '.join(sorted(profiles))}")
     name = resources.accelerator or pool.accelerator or DEFAULT_ACCELERATOR
-    if resources.accelerator and pool.accelerator and not _are_alike(resources.accelerator, pool.accelerator):
+    if resources.accelerator and pool.accelerator and not _share_devices(resources.accelerator, pool.accelerator):
         problem = f"{resources.accelerator} in a pool with {profiles[pool.accelerator].noun} ({pool.accelerator})"
         raise UnfitHardware("resources.accelerator", problem, "Correct it or resources.pool, or remove it")
     return profiles[name]
 
 
-def _are_alike(wanted: str, present: str) -> bool:
+def _share_devices(wanted: str, present: str) -> bool:
     """Whether one is the profile of the other's devices too, such as a profile for a generation of them."""
     profiles = catalog().profiles
     return profiles[wanted].device.resource == profiles[present].device.resource

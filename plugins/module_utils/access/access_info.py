@@ -63,7 +63,7 @@ def run(task: Task[AccessInfoOptions]) -> dict[str, Any]:
             "the account may not read what administrators declare, so policies and pools are not known. Grant it a "
             "level with M(gpuctl_rbac)."
         )
-    return {"changed": False, "rights": rights, "pools": rows, "quotas": _quota_rows(task, namespaces)}
+    return {"changed": False, "rights": rights, "pools": rows, "quotas": _limit_rows(task, namespaces)}
 
 
 MODULE = ModuleSpec(AccessInfoOptions, run)
@@ -133,15 +133,15 @@ def _pool_rows(declared: Declared, namespace: str, chosen: Iterable[str] | None)
             "allowed": not any(policy.action == "deny" for policy in refusing),
             "policies": [policy.source for policy, _own in rules],
             "refused_by": [policy.source for policy in refusing],
-            "gpu_types": _common(rules, "gpu_types"),
-            "priorities": _common(rules, "priorities"),
+            "gpu_types": _allowed_by_all(rules, "gpu_types"),
+            "priorities": _allowed_by_all(rules, "priorities"),
             "max_gpus_per_job": _least_limit(rules, "max_gpus_per_job"),
             "max_gpus": min((most for _policy, own in rules if (most := own.most_in(pool)) is not None), default=None),
             "notebooks": {"idle_for": limit.idle_for, "below": float(limit.below)} if limit else None,
         }
 
 
-def _common(rules: Iterable[tuple[PolicyRules, NamespaceRules]], name: str) -> list[str] | None:
+def _allowed_by_all(rules: Iterable[tuple[PolicyRules, NamespaceRules]], name: str) -> list[str] | None:
     """What all policies allow; None if none limits it."""
     given = [values for _policy, own in rules if (values := getattr(own, name)) is not None]
     return [value for value in given[0] if all(value in each for each in given)] if given else None
@@ -151,7 +151,7 @@ def _least_limit(rules: Iterable[tuple[PolicyRules, NamespaceRules]], name: str)
     return min((value for _policy, own in rules if (value := getattr(own, name)) is not None), default=None)
 
 
-def _quota_rows(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[dict[str, Any]]:
+def _limit_rows(task: Task[AccessInfoOptions], namespaces: Iterable[str]) -> list[dict[str, Any]]:
     """The limits of accelerators in each namespace, and what is left of them."""
     client = task.client()
     rows = []

@@ -80,8 +80,8 @@ def run(task: Task[PolicyOptions]) -> dict[str, Any]:
     try:
         applied = executor.apply_plan(plan)
     except ApplyFailed as failure:
-        raise TaskFailed(failure.message, **_result(task, failure.result.plan)) from None
-    result = _result(task, applied.plan)
+        raise TaskFailed(failure.message, **_policy_result(task, failure.result.plan)) from None
+    result = _policy_result(task, applied.plan)
     return {**result, "name": name, "msg": f"policy {name}: {'changed' if result['changed'] else 'unchanged'}"}
 
 
@@ -213,7 +213,7 @@ def _secured(rules: PolicyRules, namespaces: dict[str, Object]) -> list[Step]:
     return steps
 
 
-def _result(task: Task[PolicyOptions], plan: Plan) -> dict[str, Any]:
+def _policy_result(task: Task[PolicyOptions], plan: Plan) -> dict[str, Any]:
     # What the API server evaluates follows from the rules, which the ConfigMap has.
     derived = (ADMISSION_POLICY.kind, ADMISSION_POLICY_BINDING.kind)
     shown = plan.with_steps(step for step in plan.steps if step.kind not in derived)

@@ -89,7 +89,7 @@ def run(task: Task[WorkspaceOptions]) -> dict[str, Any]:
     """
     task = task.with_options(replace(task.options, namespace=own_namespace(task, task.options.namespace).name))
     options = task.options
-    desired = _desired_objects(task)
+    desired = _workspace_builders(task)
     plan = _plan_present(task, desired) if options.state == "present" else _plan_absent(task)
     executor = Executor(task.client(), check_mode=task.check_mode, gone_timeout=60, warn=task.warn)
     try:
@@ -109,7 +109,7 @@ def run(task: Task[WorkspaceOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(WorkspaceOptions, run, {"required_if": [("state", "absent", ("namespace",))]}, level="administer")
 
 
-def _desired_objects(task: Task[WorkspaceOptions]) -> list[Builder]:
+def _workspace_builders(task: Task[WorkspaceOptions]) -> list[Builder]:
     """The objects that the options describe. Raises TaskFailed, before any request, with all errors at once."""
     options, errors = task.options, []
     require_allowed(task, [options.namespace])

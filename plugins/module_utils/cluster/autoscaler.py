@@ -58,7 +58,7 @@ def asked_metrics(autoscaler: Mapping[str, Any]) -> list[AskedMetric]:
 def _asked_metric(metric: Mapping[str, Any]) -> AskedMetric:
     kind, source = _metric_source(metric)
     selector = ((source.get("metric") or {}).get("selector") or {}).get("matchLabels") or {}
-    return AskedMetric(kind, _metric_name(source), _amount_text(source.get("target") or {}), selector)
+    return AskedMetric(kind, _name_in_source(source), _metric_value_text(source.get("target") or {}), selector)
 
 
 def _limiting_maximum(autoscaler: Mapping[str, Any]) -> str | None:
@@ -72,7 +72,7 @@ def _limiting_maximum(autoscaler: Mapping[str, Any]) -> str | None:
 
 def _measured_value(metric: Mapping[str, Any]) -> tuple[tuple[str, str], str | None]:
     kind, source = _metric_source(metric)
-    return (kind, _metric_name(source)), _amount_text(source.get("current") or {})
+    return (kind, _name_in_source(source)), _metric_value_text(source.get("current") or {})
 
 
 def _metric_source(metric: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -81,11 +81,11 @@ def _metric_source(metric: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return kind, metric.get(kind[:1].lower() + kind[1:]) or {}
 
 
-def _metric_name(source: Mapping[str, Any]) -> str:
+def _name_in_source(source: Mapping[str, Any]) -> str:
     return str(source.get("name") or (source.get("metric") or {}).get("name") or "")
 
 
-def _amount_text(amount: Mapping[str, Any]) -> str | None:
+def _metric_value_text(amount: Mapping[str, Any]) -> str | None:
     """A target or what was measured, as text: 80%, 600m, 12."""
     if amount.get("averageUtilization") is not None:
         return f"{amount['averageUtilization']}%"

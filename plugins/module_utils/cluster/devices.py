@@ -143,7 +143,7 @@ def inventory_of(
         if device.id in taken:
             for counter, amount in device.counters.items():
                 left[counter] = left.get(counter, Fraction(0)) - amount
-    by_name = None if classes is None else {one.name: one for one in map(_class, classes)}
+    by_name = None if classes is None else {one.name: one for one in map(_device_class, classes)}
     return Inventory(tuple(devices), dict(taken), left, tuple(updating), found, by_name)
 
 
@@ -189,7 +189,7 @@ def _parse_claim(obj: Object) -> Claim:
     )
 
 
-def _class(obj: Object) -> DeviceClass:
+def _device_class(obj: Object) -> DeviceClass:
     spec = obj.get("spec") or {}
     return DeviceClass(obj["metadata"]["name"], selection_of(spec.get("selectors")), spec.get("extendedResourceName"))
 

@@ -36,13 +36,13 @@ def missing(workload: Object, resource: Resource, present: Collection[str]) -> I
 def needed_names(workload: Object) -> Mapping[Resource, set[str]]:
     """The objects of its namespace that its pods do not start without, by kind."""
     found: dict[Resource, set[str]] = defaultdict(set)
-    for resource, name in _references(workload["spec"]["template"]["spec"]):
+    for resource, name in _referenced_objects(workload["spec"]["template"]["spec"]):
         if name:
             found[resource].add(name)
     return found
 
 
-def _references(spec: Object) -> Iterator[tuple[Resource, str]]:
+def _referenced_objects(spec: Object) -> Iterator[tuple[Resource, str]]:
     yield SERVICE_ACCOUNT, spec.get("serviceAccountName") or ""
     for secret in spec.get("imagePullSecrets") or ():
         yield SECRET, secret["name"]

@@ -19,7 +19,7 @@ def waiting_in_queue(job: Object, queue: str, workloads: Iterable[Object]) -> Pe
     pkg/cache/queue/cluster_queue.go, queueOrderingFunc).
     """
     workloads = list(workloads)
-    own = next((one for one in workloads if _job_of(one) == job["metadata"]["uid"]), None)
+    own = next((one for one in workloads if _job_uid(one) == job["metadata"]["uid"]), None)
     if own is None:
         return None
     if (own.get("spec") or {}).get("active") is False:
@@ -38,7 +38,7 @@ def waiting_in_queue(job: Object, queue: str, workloads: Iterable[Object]) -> Pe
     )
 
 
-def _job_of(workload: Object) -> str | None:
+def _job_uid(workload: Object) -> str | None:
     found: str | None = (workload["metadata"].get("labels") or {}).get(KUEUE_JOB_UID)
     return found
 

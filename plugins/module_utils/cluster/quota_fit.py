@@ -151,7 +151,7 @@ def charges_of(pod: WantedPod, claims: Iterable[Object] = ()) -> Charges:
     found |= _of_amounts(pod.requests, pod_limits(pod.spec, COMPUTE))
     for spec in claims:
         _add_charge(found, "count/resourceclaims.resource.k8s.io", 1)
-        for class_name, count in _requested_devices(spec).items():
+        for class_name, count in _most_devices(spec).items():
             _add_charge(found, f"{class_name}.deviceclass.resource.k8s.io/devices", count)
             _add_charge(found, f"requests.deviceclass.resource.kubernetes.io/{class_name}", count)
     return found
@@ -215,7 +215,7 @@ def _add_charge(charges: Charges, name: str, amount: int) -> None:
     charges[name] = charges.get(name, Fraction(0)) + amount
 
 
-def _requested_devices(spec: Object) -> dict[str, int]:
+def _most_devices(spec: Object) -> dict[str, int]:
     found: dict[str, int] = {}
     for request in (spec.get("devices") or {}).get("requests") or ():
         most: dict[str, int] = {}

@@ -170,7 +170,7 @@ def _waiting_for_kueue(client: Client, waiting: Mapping[K, Object]) -> dict[K, P
 
     resource = replace(KUEUE_WORKLOAD, api_version=version)
     found = {}
-    for namespace, here in _by_namespace(waiting).items():
+    for namespace, here in _workloads_by_namespace(waiting).items():
         none: list[dict[str, Any]] = []
         admissions = if_allowed(partial(client.list_objects, resource, namespace), none)
         for job, workload in here.items():
@@ -187,7 +187,7 @@ def _waiting_for_volcano(
     from .queue_reasons import waiting_in_volcano
 
     found = {}
-    for namespace, here in _by_namespace(waiting).items():
+    for namespace, here in _workloads_by_namespace(waiting).items():
         groups = list_or_none(client, POD_GROUP, namespace) or []
         none: list[dict[str, Any]] = []
         events = if_allowed(partial(_read_events, client, [namespace], _ABOUT_GROUPS), none) if groups else none
@@ -199,7 +199,7 @@ def _waiting_for_volcano(
     return found
 
 
-def _by_namespace(workloads: Mapping[K, Object]) -> dict[str, dict[K, Object]]:
+def _workloads_by_namespace(workloads: Mapping[K, Object]) -> dict[str, dict[K, Object]]:
     found: dict[str, dict[K, Object]] = defaultdict(dict)
     for job, workload in workloads.items():
         found[workload["metadata"]["namespace"]][job] = workload

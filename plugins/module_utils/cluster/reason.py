@@ -300,7 +300,7 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason |
         loops = reason == "CrashLoopBackOff"  # The first restart follows at once: the container has ended twice.
         again = loops or container.get("restartCount", 0) > 0
         if ended and (again or ended.get("exitCode") or ended.get("reason") == "OOMKilled"):
-            what, hint = _end_of(pod, container, ended, again, events)
+            what, hint = _container_end(pod, container, ended, again, events)
             text = f"the container of pod {name} {what}"
             has_log = ended.get("reason") not in _NOT_STARTED
             return PendingReason(text, hint, final=loops, log=(name, container["name"]) if has_log else None)
@@ -329,11 +329,11 @@ def _not_created(pod: Object, container: Object, message: str, reason: str) -> P
     if reason == "CreateContainerConfigError":
         hint = config_hint(message, pod)
     else:
-        hint = start_hint(message, _spec_of(container, pod), pod["spec"].get("nodeName"))
+        hint = start_hint(message, _container_spec(container, pod), pod["spec"].get("nodeName"))
     return PendingReason(text, hint.text, needs_user=hint.needs_user)
 
 
-def _spec_of(container: Object, pod: Object) -> Object:
+def _container_spec(container: Object, pod: Object) -> Object:
     """The container's part of the pod's spec, from its status."""
     spec = pod["spec"]
     containers = (*(spec.get("initContainers") or ()), *spec["containers"])
@@ -352,7 +352,7 @@ def _pull_event_message(events: Sequence[Object]) -> str:
     return next((text for text in messages if text.startswith("Failed to pull image")), "")
 
 
-def _end_of(
+def _container_end(
     pod: Object, container: Object, ended: Mapping[str, Any], again: bool, events: Iterable[Object]
 ) -> tuple[str, str]:
     """How a container ended, maybe not for the first time, and the hint."""
@@ -361,7 +361,7 @@ def _end_of(
         return f"{'keeps running' if again else 'ran'} out of memory (OOMKilled){restarts}", "Raise resources.memory"
     if ended.get("reason") in _NOT_STARTED:
         message = ended.get("message") or ""
-        hint = start_hint(message, _spec_of(container, pod), pod["spec"].get("nodeName")).text
+        hint = start_hint(message, _container_spec(container, pod), pod["spec"].get("nodeName")).text
         return f"cannot start: {_first_line(runtime_cause(message)) or ended['reason']}", hint
     if seconds := _missed_startup(pod, container, ended, events):
         hint = "Read its logs for the cause, or raise service.startup_timeout if it needs longer"
@@ -377,7 +377,7 @@ def _missed_startup(pod: Object, container: Object, ended: Mapping[str, Any], ev
 
     The kubelet says that with the event Killing as well, which is no warning, so it is not read.
     """
-    probe = _spec_of(container, pod).get("startupProbe") or {}
+    probe = _container_spec(container, pod).get("startupProbe") or {}
     times = [ended.get(name) for name in ("startedAt", "finishedAt")]
     missed = (e for e in events if e.get("reason") == "Unhealthy" and _is_about(e, pod))
     if not (probe and all(times) and any(str(e.get("message")).startswith("Startup probe failed") for e in missed)):
@@ -533,7 +533,7 @@ def _not_ready(pod: Object, events: Sequence[Object]) -> PendingReason | None:
     for container in starting:
         ended = (container.get("lastState") or {}).get("terminated")
         if ended and container.get("restartCount"):
-            what, hint = _end_of(pod, container, ended, True, events)
+            what, hint = _container_end(pod, container, ended, True, events)
             return PendingReason(f"{text}; its container {what}", hint)
     return PendingReason(text)
 

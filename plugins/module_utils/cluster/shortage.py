@@ -52,7 +52,7 @@ def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shorta
         return found
     place, members = found
     counted = counted_requests(pod)
-    requests = {resource: amount for resource, amount in counted.items() if _is_listed(resource)}
+    requests = {resource: amount for resource, amount in counted.items() if _nodes_list(resource)}
     return (
         _invalid_configuration(counted, members, place)
         or _of_another_architecture(pod, members, place)
@@ -338,7 +338,7 @@ def _resource_noun(resource: str) -> str:
     return "CPU" if resource == "cpu" else "memory"
 
 
-def _is_listed(resource: str) -> bool:
+def _nodes_list(resource: str) -> bool:
     """Whether nodes list it, and not only the extender of a scheduler counts it."""
     row = catalog().row(resource)
     return row is None or row.listed

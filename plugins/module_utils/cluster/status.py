@@ -210,10 +210,10 @@ def _job_status(job: Mapping[str, Any]) -> str:
     # ``active`` also counts pods without a node; ``ready`` does not (absent from old servers).
     if not status.get("active") or status.get("ready") == 0:
         return "Pending"
-    return "Running" if status.get("ready", math.inf) >= _pods_left(job) else "Partially Running"
+    return "Running" if status.get("ready", math.inf) >= _pods_to_run(job) else "Partially Running"
 
 
-def _pods_left(job: Mapping[str, Any]) -> int:
+def _pods_to_run(job: Mapping[str, Any]) -> int:
     """The number of pods that should run at the same time now: those that have succeeded are not replaced.
 
     The controller counts a pod as succeeded only when it has removed its finalizer; until then it is listed.

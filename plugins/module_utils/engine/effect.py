@@ -23,10 +23,10 @@ def plan_after(plan: Plan, step: Step, answer: Mapping[str, Any] | None) -> Plan
 
 
 def step_after(step: Step, answer: Mapping[str, Any] | None) -> Step:
-    unchanged = bool(answer) and _asked(answer or {}) == _asked(step.live)
+    unchanged = bool(answer) and _requested_fields(answer or {}) == _requested_fields(step.live)
     return replace(step, action=Action.UNCHANGED, changes=()) if unchanged else step
 
 
-def _asked(obj: Mapping[str, Any]) -> dict[str, Any]:
+def _requested_fields(obj: Mapping[str, Any]) -> dict[str, Any]:
     metadata = {name: obj["metadata"].get(name) or {} for name in _METADATA}
     return {**{name: part for name, part in obj.items() if name not in _NOT_ASKED}, "metadata": metadata}

@@ -118,9 +118,9 @@ class NodeWriter:
                     if not error.may_be_written and not (isinstance(error, ApiError) and error.status == 409):
                         raise
                     problem = error
-                latest = self._read_again(change.node, problem)
+                latest = self._reread_node(change.node, problem)
                 if latest is None:
-                    return _not_found(change.node)
+                    return _node_not_found(change.node)
                 metadata = latest["metadata"]
                 found = node_label_values(metadata, change.expected)
                 if found == change.expected:
@@ -133,14 +133,14 @@ class NodeWriter:
             return NodeFailure(change.node, "NotKnown", str(error), unknown=change)
         except ApiError as error:
             if error.status == 404:
-                return _not_found(change.node)
+                return _node_not_found(change.node)
             return NodeFailure(change.node, error.reason or "ApiError", f"{change.node}: {error}")
         except KubeError as error:
             return NodeFailure(change.node, type(error).__name__, str(error))
         message = f"{change.node} was changed by others during each of {_ATTEMPTS} attempts. Run the task again."
         return NodeFailure(change.node, "Conflict", message)
 
-    def _read_again(self, node: str, problem: KubeError) -> dict[str, Any] | None:
+    def _reread_node(self, node: str, problem: KubeError) -> dict[str, Any] | None:
         try:
             return self.client.get(NODE, None, node)
         except KubeError as error:
@@ -180,7 +180,7 @@ def unknown_nodes(names: Iterable[str], nodes: Collection[str]) -> dict[str, str
     }
 
 
-def _not_found(node: str) -> NodeFailure:
+def _node_not_found(node: str) -> NodeFailure:
     return NodeFailure(node, "NodeNotFound", f"node {node} not found. It may have been deleted.")
 
 

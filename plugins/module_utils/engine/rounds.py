@@ -69,13 +69,13 @@ def merged(results: Iterable[ApplyResult]) -> ApplyResult:
     for result in later:
         plan = replace(
             first.plan,
-            prerequisites=(*first.plan.prerequisites, *_changed(result.plan.prerequisites)),
-            steps=(*first.plan.steps, *_changed(result.plan.steps)),
+            prerequisites=(*first.plan.prerequisites, *_changing_steps(result.plan.prerequisites)),
+            steps=(*first.plan.steps, *_changing_steps(result.plan.steps)),
         )
         objects = {**first.objects, **result.objects}
         first = replace(result, plan=plan, objects=objects, seconds=first.seconds + result.seconds)
     return first
 
 
-def _changed(steps: Iterable[Step]) -> tuple[Step, ...]:
+def _changing_steps(steps: Iterable[Step]) -> tuple[Step, ...]:
     return tuple(step for step in steps if step.action is not Action.UNCHANGED)

@@ -146,14 +146,14 @@ def with_restarts(jobs: Iterable[Row], pods: Iterable[Row], now: datetime) -> li
     own: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for pod in pods:
         own[_row_key(pod)].append(pod)
-    return [{**job, **_of_pods(own[_row_key(job)], now)} for job in jobs]
+    return [{**job, **_columns_of_pods(own[_row_key(job)], now)} for job in jobs]
 
 
 def _row_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["namespace"], row["name"], row["kind"]
 
 
-def _of_pods(pods: list[Row], now: datetime) -> Row:
+def _columns_of_pods(pods: list[Row], now: datetime) -> Row:
     started = [pod["started_at"] for pod in pods if pod["started_at"]]
     return {
         "restarts": sum(pod["restarts"] for pod in pods),

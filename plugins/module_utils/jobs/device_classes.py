@@ -88,10 +88,10 @@ def _classes_of(rows: Sequence[DeviceResource], nodes: Sequence[Node], inventory
     ]
     values = _attribute_values(block, rows)
     devices = [device for device in offered if values.items() <= device.attributes.items()]
-    return sorted(name for name, each in (inventory.classes or {}).items() if _is_of(each, devices))
+    return sorted(name for name, each in (inventory.classes or {}).items() if _selects_any(each, devices))
 
 
-def _is_of(each: DeviceClass, devices: Iterable[Device]) -> bool:
+def _selects_any(each: DeviceClass, devices: Iterable[Device]) -> bool:
     return bool(each.selection.conditions) and any(device.meets(each.selection) for device in devices)
 
 

@@ -55,12 +55,12 @@ def interruption(workload: Object, pods: Iterable[Object] | None, now: datetime)
     if pods is None:
         return f"{subject} that is running, since when is not known" if pods_ready(workload) else ""
     own = own_pods(workload, pods)
-    started = min((moment for pod in own for moment in _container_starts(pod)), default=None)
+    started = min((moment for pod in own for moment in _start_times(pod)), default=None)
     if started is None:
         return ""
     gpus = held_gpus(own)
     where = f" on {number_of(gpus, 'GPU')}" if gpus else ""
-    return f"{subject} that has run for {_duration_text((now - started).total_seconds())}{where}"
+    return f"{subject} that has run for {_rough_duration((now - started).total_seconds())}{where}"
 
 
 def refusal(plan: Plan) -> str:
@@ -80,7 +80,7 @@ def _recreated(plan: Plan) -> dict[str, Any] | None:
     return None if ended else live
 
 
-def _container_starts(pod: Object) -> Iterator[datetime]:
+def _start_times(pod: Object) -> Iterator[datetime]:
     """When the containers of a pod started, for the last time and for the last but one."""
     for container in pod.get("status", {}).get("containerStatuses") or ():
         for state in ("state", "lastState"):
@@ -88,7 +88,7 @@ def _container_starts(pod: Object) -> Iterator[datetime]:
                 yield read_time(text)
 
 
-def _duration_text(seconds: float) -> str:
+def _rough_duration(seconds: float) -> str:
     """In the largest unit that gives at least 2: ``100 s``, ``12 min``, ``5 h``, ``3 days``."""
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:

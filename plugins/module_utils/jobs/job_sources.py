@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 
-def _declaring(live: Iterable[Object]) -> list[Object]:
+def _declaring_objects(live: Iterable[Object]) -> list[Object]:
     """The objects that say which source declares a job: its workloads, without one what is left of it.
 
     Its other objects are known by labels alone, which every account that may write in the namespace can set.
@@ -30,14 +30,14 @@ def _declaring(live: Iterable[Object]) -> list[Object]:
 
 def declared_by_others(plans: Iterable[Plan], live: ByJob, options: JobOptions) -> list[Blocker]:
     """A blocker for each job that another source declares."""
-    found = ((plan, source_problem(_declaring(live[plan.namespace, plan.name]), options)) for plan in plans)
+    found = ((plan, source_problem(_declaring_objects(live[plan.namespace, plan.name]), options)) for plan in plans)
     return [(plan, problem) for plan, problem in found if problem]
 
 
 def keep_sources(objects: tuple[Object, ...], live: list[Object]) -> tuple[Object, ...]:
     """The objects of a job with the sources that are recorded on the live ones, or else on what declares the job."""
     present = {(obj["kind"], obj["metadata"]["name"]): obj for obj in live}
-    own = next(filter(None, map(recorded_source, _declaring(live))), "")
+    own = next(filter(None, map(recorded_source, _declaring_objects(live))), "")
     kept = []
     for obj in objects:
         found = present.get((obj["kind"], obj["metadata"]["name"]))
@@ -62,7 +62,7 @@ def declared_objects(live: list[Object], options: JobOptions) -> tuple[list[Obje
 
     What a manifest declares may be of no source yet, but what a name stands for has to be of this one.
     """
-    source, declaring = str(options.source), _declaring(live)
+    source, declaring = str(options.source), _declaring_objects(live)
     if problem := source_problem(declaring, options):
         return [], problem
     own = own_sources(options) | (set() if options.name else {""})

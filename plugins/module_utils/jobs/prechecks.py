@@ -126,7 +126,7 @@ def _look_at(plans: Sequence[Plan], client: Client, *, reads_nodes: bool) -> _Lo
     def read(question: tuple[Resource, str]) -> Any:
         resource, namespace = question
         if resource == NODE:
-            return _answer_or_none(lambda: _nodes_for(plans, client))
+            return _answer_or_none(lambda: _nodes_of_pools(plans, client))
         if resource == RESOURCE_QUOTA:
             return _answer_or_none(lambda: client.list_objects(RESOURCE_QUOTA, namespace))
         return _answer_or_none(lambda: names_of(resource, namespace))
@@ -142,7 +142,7 @@ def _look_at(plans: Sequence[Plan], client: Client, *, reads_nodes: bool) -> _Lo
     )
 
 
-def _nodes_for(plans: Iterable[Plan], client: Client) -> list[Node]:
+def _nodes_of_pools(plans: Iterable[Plan], client: Client) -> list[Node]:
     """The nodes of the pools of the jobs; all, to name the nearest, if one of these has none.
 
     A thousand nodes take longer to read than all the rest of the task.

@@ -47,11 +47,12 @@ def with_recorded_manifests(task: Task[JobOptions]) -> Task[JobOptions]:
     for job in wanted:
         workload = next((obj for obj in live[job] if not is_terminating(obj)), None)
         if workload is None:
-            problems.append(" ".join(filter(None, (f"{_named(job)}: job not found.", _hint(task, job)))))
+            hint = job_hint(client, job, allowed_namespaces(task))
+            problems.append(" ".join(filter(None, (f"{_job_text(job)}: job not found.", hint))))
             continue
         run = runs.get(workload["metadata"]["uid"])
-        if problem := _problem(workload, run, options.kind):
-            problems.append(f"{_named(job)}: {problem}")
+        if problem := _rollback_problem(workload, run, options.kind):
+            problems.append(f"{_job_text(job)}: {problem}")
         elif run:
             manifest = run.good["manifest"]
             manifests.append({**manifest, "job": {**manifest["job"], "namespace": job[0], "name": job[1]}})
@@ -61,15 +62,11 @@ def with_recorded_manifests(task: Task[JobOptions]) -> Task[JobOptions]:
     return task.with_options(applied)
 
 
-def _named(job: JobId) -> str:
+def _job_text(job: JobId) -> str:
     return f"job {job[1]} in namespace {job[0]}"
 
 
-def _hint(task: Task[JobOptions], job: JobId) -> str:
-    return job_hint(task.client(), job, allowed_namespaces(task))
-
-
-def _problem(workload: Mapping[str, Any], run: PastRun | None, kind: str | None) -> str | None:
+def _rollback_problem(workload: Mapping[str, Any], run: PastRun | None, kind: str | None) -> str | None:
     """Why a job cannot be rolled back; None if it can."""
     live_kind = (workload["metadata"].get("labels") or {}).get(JOB_TYPE)
     if kind not in (None, live_kind):

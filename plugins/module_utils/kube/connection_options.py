@@ -261,8 +261,9 @@ def _base_connection(
             return Connection()  # An open server, such as a proxy on this machine, needs no credentials.
         if unusable:
             raise ConnectionProblem(unusable) from None
+        where = f"{_title_of(kubeconfig)}{f', context {context}' if context else ''}"
         raise ConnectionProblem(
-            f"cannot load {_named(kubeconfig)}{f', context {context}' if context else ''}: {problem}. Set kubeconfig "
+            f"cannot load {where}: {problem}. Set kubeconfig "
             f"(or K8S_AUTH_KUBECONFIG) to an existing file and context to one of its contexts, or set host and api_key."
         ) from problem
     contexts, current = contexts_of(kubeconfig)
@@ -287,12 +288,12 @@ def _unusable_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | Non
     by_nearness = sorted(contexts, key=lambda name: SequenceMatcher(None, name, wanted).ratio(), reverse=True)
     more = f" and {len(contexts) - _CONTEXTS} more" if len(contexts) > _CONTEXTS else ""
     known = ", ".join(by_nearness[:_CONTEXTS]) + more
-    where = _named(kubeconfig)
+    where = _title_of(kubeconfig)
     problem = f"context not found in {where}: {wanted}" if wanted else f"no current context in {where}"
     return f"{problem}. Set context to one of: {known}."
 
 
-def _named(kubeconfig: str | Mapping[str, Any]) -> str:
+def _title_of(kubeconfig: str | Mapping[str, Any]) -> str:
     return "the kubeconfig dictionary" if isinstance(kubeconfig, Mapping) else f"kubeconfig {kubeconfig}"
 
 

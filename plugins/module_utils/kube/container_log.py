@@ -33,7 +33,7 @@ def read_log(
         finally:
             response.close()  # A connection with unread data cannot serve another request.
 
-    return _send(client, namespace, pod, query, read, LOG)
+    return _request_log(client, namespace, pod, query, read, LOG)
 
 
 def open_log(client: Client, namespace: str, pod: str, query: Mapping[str, str], *, follow: bool) -> OpenStream:
@@ -45,11 +45,11 @@ def open_log(client: Client, namespace: str, pod: str, query: Mapping[str, str],
     from .open_stream import OpenStream  # Here: a wait reads the ends of logs alone.
 
     if not follow:
-        return _send(client, namespace, pod, query, OpenStream, LOG)
-    return _send(client, namespace, pod, {**query, "follow": "true"}, OpenStream, FOLLOWED_LOG, _SILENCE)
+        return _request_log(client, namespace, pod, query, OpenStream, LOG)
+    return _request_log(client, namespace, pod, {**query, "follow": "true"}, OpenStream, FOLLOWED_LOG, _SILENCE)
 
 
-def _send(
+def _request_log(
     client: Client,
     namespace: str,
     pod: str,

@@ -80,17 +80,17 @@ class ApiError(KubeError):
         self.method = method
         self.path = path
         self.status = status
-        self.reason = _text(body.get("reason"))
+        self.reason = _string_or_empty(body.get("reason"))
         self.is_transient = status >= 500 or status == 429
         self.may_be_written = status >= 500
         details = body.get("details")
         causes = details.get("causes") if isinstance(details, dict) else None
         self.causes = tuple(
-            StatusCause(*(_text(cause.get(name)) for name in ("field", "reason", "message")))
+            StatusCause(*(_string_or_empty(cause.get(name)) for name in ("field", "reason", "message")))
             for cause in (causes if isinstance(causes, list) else ())
             if isinstance(cause, dict)
         )
-        self.message = _short_message(_text(body.get("message")), self.causes)
+        self.message = _short_message(_string_or_empty(body.get("message")), self.causes)
         hint = _missing_permission(self.message, level) if self.is_forbidden else ""
         if self.is_not_served:
             hint = _missing_feature(path)
@@ -191,7 +191,7 @@ _MOST_CAUSES = 20
 _INVALID = "Invalid value"
 
 
-def _text(value: Any) -> str:
+def _string_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 

@@ -256,20 +256,20 @@ class _Conversation:
         try:
             status = json.loads(self._status)
             if status["status"] == "Success":
-                return ExecResult(0, self._text())
+                return ExecResult(0, self._error_text())
             causes = (status.get("details") or {}).get("causes") or ()
             codes = [int(cause["message"]) for cause in causes if cause.get("reason") == "ExitCode"]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise self._lost("the status of the command cannot be read") from None
         if codes:
-            return ExecResult(codes[0], self._text())
+            return ExecResult(codes[0], self._error_text())
         raise CommandNotStarted(cut(str(status.get("message") or "no explanation given")))
 
-    def _text(self) -> str:
+    def _error_text(self) -> str:
         return self._stderr.decode("utf-8", "replace").strip()
 
     def _lost(self, why: str) -> ConnectionLost:
-        said = f" The container reported: {self._text()}" if self._stderr else ""
+        said = f" The container reported: {self._error_text()}" if self._stderr else ""
         text = f"lost the connection to the container: {as_sentence(why)}{said}"
         # Its end is only noticed once all of it was sent; what is outgoing then is a ping.
         return ConnectionLost(text, may_be_written=self._stdin_ended)

@@ -32,7 +32,7 @@ def read_kubeconfig(
     import yaml
 
     try:
-        return _connection(kubeconfig, context, learn)
+        return _connection_of_context(kubeconfig, context, learn)
     except (_NeedsLibrary, yaml.YAMLError, OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
@@ -109,7 +109,7 @@ class _Entry:
     directory: str
 
 
-def _connection(
+def _connection_of_context(
     kubeconfig: str | Mapping[str, Any], context: str | None, learn: Callable[[set[str]], object]
 ) -> Connection:
     entries, current_context = _merge(kubeconfig)

@@ -35,7 +35,7 @@ def load_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None, *,
                 config.load_kube_config_from_dict(config_dict=kubeconfig, **common)
         if errors and not configuration.api_key and not configuration.cert_file:
             raise KubeconfigError(errors[-1])
-        return _connection(configuration)
+        return _configured_connection(configuration)
     except (config.ConfigException, OSError, ValueError, KeyError, yaml.YAMLError) as problem:
         raise KubeconfigError(" ".join(str(problem).split())) from problem
     except (TypeError, AttributeError) as problem:
@@ -53,7 +53,7 @@ def load_service_account() -> Connection | None:
         config.load_incluster_config(client_configuration=configuration)
     except config.ConfigException:
         return None
-    return replace(_connection(configuration), namespace=_own_namespace())
+    return replace(_configured_connection(configuration), namespace=_own_namespace())
 
 
 def _own_namespace() -> str | None:
@@ -78,7 +78,7 @@ def _empty_configuration() -> Any:
     return configuration
 
 
-def _connection(configuration: Any) -> Connection:
+def _configured_connection(configuration: Any) -> Connection:
     renewal = Lock()
 
     def authorization() -> dict[str, str]:
@@ -104,7 +104,7 @@ def _connection(configuration: Any) -> Connection:
     )
 
 
-class _Log:
+class _ErrorLog:
     """In place of the module ``logging`` in the library."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ def _logged_errors() -> Iterator[list[str]]:
     """What the library would print to stderr: why an exec plugin failed, in words of the plugin, with any secret."""
     from kubernetes.config import kube_config
 
-    log, former = _Log(), kube_config.logging
+    log, former = _ErrorLog(), kube_config.logging
     kube_config.logging = log
     try:
         yield log.errors

@@ -38,10 +38,10 @@ class MalformedObject(NamedTuple):
     def sentence(self) -> str:
         where = f" in namespace {self.namespace}" if self.namespace else ""
         cannot = "cannot be read entirely" if self.malformed else "cannot be read"
-        return f"{self.kind} {self.name}{where} {cannot}: {self.problem}. {self._hint}"
+        return f"{self.kind} {self.name}{where} {cannot}: {self.problem}. {self._correction}"
 
     @property
-    def _hint(self) -> str:
+    def _correction(self) -> str:
         parts = [self.name, *([self.namespace] if self.namespace else [])]
         if not all(_SHELL_SAFE.fullmatch(part) for part in parts):
             return "Correct or delete it."
@@ -332,7 +332,7 @@ def _definitions() -> dict[str, str]:
 
 
 @lru_cache(maxsize=128)
-def _named(name: str, complete: bool) -> Check:
+def _check_of(name: str, complete: bool) -> Check:
     return _PRIMITIVES.get(name) or _parsed(_definitions()[name], complete)
 
 
@@ -346,7 +346,7 @@ def _parse(tokens: Iterator[str], complete: bool) -> Check:
     if token == "(":
         return _object_of(_parse_fields(tokens, complete))
     if token not in "[{":
-        return _named(token, complete)
+        return _check_of(token, complete)
     inner, after = _parse(tokens, complete), next(tokens)
     if after == "+":
         next(tokens)

@@ -124,7 +124,7 @@ class Transport:
                 for text in warnings_of(response):
                     on_warning(text)
             with received(response, self._large_answers) as answer:
-                found = read_answer(self._title(method, path), answer, expected, self.masked)
+                found = read_answer(self._request_title(method, path), answer, expected, self.masked)
                 if weigh:
                     weigh(estimated_memory(answer.body))
                 return found
@@ -231,7 +231,7 @@ class Transport:
                 if response is not None:
                     response.close()  # unless all of it was read and its connection serves the next request
                 if isinstance(problem, TooMuchData):
-                    raise AnswerTooLarge(self._title(method, path), str(problem)) from None
+                    raise AnswerTooLarge(self._request_title(method, path), str(problem)) from None
                 raise
 
         return self._retried(method, path, once, writes=writes, repeats_conflict=repeats_conflict)
@@ -337,7 +337,7 @@ class Transport:
         problem.is_transient = not _is_certificate_problem(error)
         return problem
 
-    def _title(self, method: str, path: str) -> str:
+    def _request_title(self, method: str, path: str) -> str:
         return f"{method} {self._connection.server}{path}"
 
     def _rejection(self, method: str, path: str, response: Answer, secrets: set[str]) -> KubeError:
@@ -367,7 +367,7 @@ class Transport:
         if response.status == 404 and response.body == _GO_NOT_FOUND and not self._is_served(path):
             found = f"{NOT_SERVED}: {'/'.join(path.split('/')[2:4])}"
             return ApiError(method, path, 404, {"reason": "NotFound", "message": found})
-        return InvalidResponse(self._title(method, path), response.status, described(response, self.masked))
+        return InvalidResponse(self._request_title(method, path), response.status, described(response, self.masked))
 
     def _is_served(self, path: str) -> bool:
         """Whether the server lists the group version of a path, or does not say.

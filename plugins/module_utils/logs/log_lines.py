@@ -62,7 +62,7 @@ def split_log(pieces: Iterable[bytes], view: View) -> Iterator[Line]:
     lines = _timed_lines(pieces, view)
     if view.search is None:
         return (line for _text, line in lines)
-    return _matching(lines, view.search)
+    return _grep_lines(lines, view.search)
 
 
 def _timed_lines(pieces: Iterable[bytes], view: View) -> Iterator[tuple[str, Line]]:
@@ -89,7 +89,7 @@ def last_state(data: bytes) -> bytes:
     return data.rstrip(b"\r").rpartition(b"\r")[2]
 
 
-def _matching(lines: Iterable[tuple[str, Line]], search: Callable[[Sequence[str]], Sequence[bool]]) -> Iterator[Line]:
+def _grep_lines(lines: Iterable[tuple[str, Line]], search: Callable[[Sequence[str]], Sequence[bool]]) -> Iterator[Line]:
     """Searched in groups, because each search is a message to another process."""
     group: list[tuple[str, Line]] = []
     size = 0

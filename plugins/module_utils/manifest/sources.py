@@ -31,7 +31,7 @@ def read_files(paths: Iterable[str]) -> Iterator[tuple[str, str] | ManifestError
             yield _unreadable(path, error)
             continue
         if not files:
-            yield _not_found(path)
+            yield _path_not_found(path)
         directory = os.path.realpath(_searched(path))
         for file in files:
             real = os.path.realpath(file)
@@ -128,7 +128,7 @@ def _read_file(file: str) -> str | ManifestError:
         return ManifestError(file, "not UTF-8", "Save it as UTF-8", byte)
 
 
-def _not_found(path: str) -> ManifestError:
+def _path_not_found(path: str) -> ManifestError:
     absolute = os.path.abspath(path)
     searched = f"Searched {absolute}" if absolute != path else ""  # else the message begins with it
     if os.path.isdir(path):

@@ -181,7 +181,7 @@ def _warn_of_ignored_fields(manifest: Manifest, parsed: ParsedManifest) -> None:
 
 def check_across_documents(manifests: Sequence[CheckedManifest], namespace: str) -> list[ManifestError]:
     """The errors between manifests, valid or not. Jobs without a namespace are in `namespace`."""
-    claimed: dict[Hashable, tuple[_Claim, CheckedManifest]] = {}
+    claimed: dict[Hashable, tuple[_Unique, CheckedManifest]] = {}
     errors: list[ManifestError] = []
     for manifest in manifests:
         for claim in _claimed_names(manifest.data, namespace):
@@ -216,7 +216,7 @@ def _host_paths(data: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
 
 
 @dataclass(frozen=True)
-class _Claim:
+class _Unique:
     """What only one manifest may have, and the error of a second one; `owner` precedes the first's place in it."""
 
     identity: Hashable
@@ -226,21 +226,21 @@ class _Claim:
     owner: str = ""
 
 
-def _claimed_names(data: Mapping[str, Any], namespace: str) -> Iterator[_Claim]:
+def _claimed_names(data: Mapping[str, Any], namespace: str) -> Iterator[_Unique]:
     kind = data.get("kind")
     if kind in {"pool", "quota"}:
         name = _text_at(data, kind, "name")
         if name is not None:
-            yield _Claim((kind, name), (kind, "name"), f"duplicate {kind}", "Use different names")
+            yield _Unique((kind, name), (kind, "name"), f"duplicate {kind}", "Use different names")
         for node in data.get("nodes", {}):
-            yield _Claim(("node", node), ("nodes", node), "node in several pools")
+            yield _Unique(("node", node), ("nodes", node), "node in several pools")
         for limited in data.get("namespaces", {}) if name is not None else ():
             loc = ("namespaces", limited)
-            yield _Claim(loc, loc, f"namespace in several quotas: in {name}", owner=f"{name}, ")
+            yield _Unique(loc, loc, f"namespace in several quotas: in {name}", owner=f"{name}, ")
     elif (name := _text_at(data, "job", "name")) is not None:
         where = _text_at(data, "job", "namespace") or namespace
         problem = f"duplicate job in namespace {where}"
-        yield _Claim(("job", where, name), ("job", "name"), problem, "Use different names")
+        yield _Unique(("job", where, name), ("job", "name"), problem, "Use different names")
 
 
 def _text_at(data: Mapping[str, Any], section: str, field: str) -> str | None:
@@ -249,7 +249,7 @@ def _text_at(data: Mapping[str, Any], section: str, field: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _claim_error(claim: _Claim, second: CheckedManifest, earlier: _Claim, first: CheckedManifest) -> ManifestError:
+def _claim_error(claim: _Unique, second: CheckedManifest, earlier: _Unique, first: CheckedManifest) -> ManifestError:
     where = f"document {first.origin.number}" if first.origin.file == second.origin.file else str(first.origin)
     problem = f"{claim.problem}, also in {earlier.owner}{where} ({first.locations[earlier.loc].path})"
     return ManifestError.at(second.origin, second.locations[claim.loc], problem, claim.hint)

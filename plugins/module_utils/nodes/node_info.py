@@ -60,7 +60,7 @@ def run(task: Task[NodeInfoOptions]) -> dict[str, Any]:
         for node in select_nodes(task, slim)
     ]
     malformed = [each for each in task.malformed_objects() if each.kind == NODE.kind]
-    rows += [_malformed_row(each) for each in malformed if options.may_select(each.name)]
+    rows += [_malformed_node_row(each) for each in malformed if options.may_select(each.name)]
     return {"changed": False, "results": rows}
 
 
@@ -72,7 +72,7 @@ def full_key(key: str) -> str:
     return key if "/" in key else f"{PREFIX}{key}"
 
 
-def _malformed_row(obj: MalformedObject) -> dict[str, Any]:
+def _malformed_node_row(obj: MalformedObject) -> dict[str, Any]:
     """The row of a node that cannot be read."""
     blank = node_row(Node(obj.name, "", {}, {}, ""))
     return {**dict.fromkeys(blank), "node_name": obj.name, "problem": obj.sentence}

@@ -52,17 +52,17 @@ def _job_field(path: str, each: str = "object") -> str:
     return f"(object.kind == 'CronJob' ? {each}.spec.jobTemplate.spec.{path} : {each}.spec.{path})"
 
 
-def _number(field: str, spec: str, default: int = 1) -> str:
+def _or_default(field: str, spec: str, default: int = 1) -> str:
     return f"(has({spec}.{field}) ? {spec}.{field} : {default})"
 
 
 def _parallelism(each: str) -> str:
     cron, job = f"{each}.spec.jobTemplate.spec", f"{each}.spec"
-    return f"(object.kind == 'CronJob' ? {_number('parallelism', cron)} : {_number('parallelism', job)})"
+    return f"(object.kind == 'CronJob' ? {_or_default('parallelism', cron)} : {_or_default('parallelism', job)})"
 
 
 def _replicas(each: str) -> str:
-    return _number("replicas", f"{each}.spec")
+    return _or_default("replicas", f"{each}.spec")
 
 
 _SPEC_CHANGED = "object.spec != oldObject.spec"
@@ -100,11 +100,11 @@ _WORKLOADS = _Matched(
 # A Scale has no template. One pod is judged by itself, and a Deployment scales by updates of its ReplicaSets. The
 # objects as parameters would tell, but the API server no longer watches built-in kinds of parameters once a policy with
 # them was deleted (apiserver policy_source.go, informerFactory.Start).
-_SCALED_TO = _number("replicas", "object.spec", 0)
+_SCALED_TO = _or_default("replicas", "object.spec", 0)
 _SCALES = _Matched(
     "scales",
     {"apps": ("statefulsets/scale", "replicasets/scale"), "": ("replicationcontrollers/scale",)},
-    f"{_SCALED_TO} > {_number('replicas', 'oldObject.spec', 0)}",
+    f"{_SCALED_TO} > {_or_default('replicas', 'oldObject.spec', 0)}",
 )
 _SERVICES = _Matched("services", {"": ("services",)}, _SPEC_CHANGED)
 _CLAIMS = _Matched("claims", {"resource.k8s.io": ("resourceclaims", "resourceclaimtemplates")}, _SPEC_CHANGED)
@@ -130,10 +130,10 @@ _NODES = _Matched("node-labels", {"": ("nodes", "nodes/status")}, _LABELS_CHANGE
 
 def admission_objects(policy: PolicyRules) -> list[Object]:
     """What the API server needs for a policy: each ValidatingAdmissionPolicy with its binding."""
-    return [obj for each in _policies(policy) for obj in (each, _binding(policy, each))]
+    return [obj for each in _admission_policies(policy) for obj in (each, _binding(policy, each))]
 
 
-def _policies(policy: PolicyRules) -> Iterator[Object]:
+def _admission_policies(policy: PolicyRules) -> Iterator[Object]:
     if policy.namespaces:
         for matched in (_PODS, _JOBS, _WORKLOADS):
             yield _policy(policy, matched, *_pod_parts(policy, matched))
@@ -221,14 +221,14 @@ def _validation(policy: PolicyRules, guard: Guard) -> dict[str, str]:
     for name, rules in policy.namespaces.items():
         if guard.rule(policy, rules) is not None:
             before[name], after[name] = guard.sentence(policy, rules).replace("{}", _MARK).split(_MARK)
-    parts = [_by_namespace(before), f"variables.bad_{guard.name}[0]", _by_namespace(after)]
+    parts = [_value_of_namespace(before), f"variables.bad_{guard.name}[0]", _value_of_namespace(after)]
     return {
         "expression": f"size(variables.bad_{guard.name}) == 0",
         "messageExpression": " + ".join([text(f"{policy.source}: "), *(part for part in parts if part != "''")]),
     }
 
 
-def _by_namespace(texts: Mapping[str, str]) -> str:
+def _value_of_namespace(texts: Mapping[str, str]) -> str:
     if len(set(texts.values())) == 1:
         return text(next(iter(texts.values())))
     return f"{text(texts)}[request.namespace]"
@@ -245,7 +245,7 @@ def _service_parts(policy: PolicyRules) -> Parts:
             "expression": f"!({inside}) || (has(object.spec.type) ? object.spec.type : 'ClusterIP') in "
             f"{text(allowed)}[request.namespace]",
             "messageExpression": f"{text(f'{policy.source}: type of Service that is not allowed: ')} + "
-            f"object.spec.type + {_by_namespace(texts)}",
+            f"object.spec.type + {_value_of_namespace(texts)}",
         },
         {
             "expression": f"!({inside}) || !has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0",
@@ -360,7 +360,7 @@ def _policy(policy: PolicyRules, matched: _Matched, names: Mapping[str, str], va
     return {
         "apiVersion": API_VERSION,
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": _metadata(policy, matched.suffix),
+        "metadata": _policy_metadata(policy, matched.suffix),
         "spec": {
             # What an expression cannot judge, because it fails, must not get past it.
             "failurePolicy": "Fail",
@@ -386,6 +386,6 @@ def _binding(policy: PolicyRules, admission: Object) -> Object:
     }
 
 
-def _metadata(policy: PolicyRules, suffix: str) -> Object:
+def _policy_metadata(policy: PolicyRules, suffix: str) -> Object:
     labels = {MANAGED_BY: FIELD_MANAGER, POLICY: policy.name}
     return {"name": f"gpuctl-{policy.name}-{suffix}", "labels": labels}

@@ -308,10 +308,10 @@ def _uncounted(counted: Sequence[str], pod: Pod) -> Values:
 
 def _paths(policy: PolicyRules, pod: Pod) -> Values:
     rules = HostPaths(policy.name, policy.roots)
-    yield from (path for path in pod.host_paths if rules.refusal(path) or not _is_plain(path, policy.roots))
+    yield from (path for path in pod.host_paths if rules.refusal(path) or not _is_canonical_path(path, policy.roots))
 
 
-def _is_plain(path: str, roots: Sequence[str] | None) -> bool:
+def _is_canonical_path(path: str, roots: Sequence[str] | None) -> bool:
     """Whether a path says where it leads; the API server itself refuses ``..`` in paths of nodes."""
     if not path.isascii() or not path.isprintable():
         return False

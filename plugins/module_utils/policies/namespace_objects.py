@@ -35,7 +35,7 @@ def namespace_objects(
 
 def network_policy(policy: PolicyRules, namespace: str, network: Network) -> Object:
     """Connections within the namespace, to DNS, and to what is named; everything else is refused."""
-    selectors = [{"podSelector": {}}, *({"namespaceSelector": _named(each)} for each in network.namespaces)]
+    selectors = [{"podSelector": {}}, *({"namespaceSelector": _selecting(each)} for each in network.namespaces)]
     addresses: list[Object] = [{"ipBlock": {"cidr": cidr}} for cidr in network.cidrs]
     if network.internet:
         addresses.append({"ipBlock": {"cidr": "0.0.0.0/0", "except": list(_PRIVATE)}})
@@ -52,7 +52,7 @@ def network_policy(policy: PolicyRules, namespace: str, network: Network) -> Obj
             "egress": [
                 {"to": [*selectors, *addresses]},
                 # CoreDNS: without names, nothing of what is allowed would be found.
-                {"to": [{"namespaceSelector": _named("kube-system")}], "ports": _DNS},
+                {"to": [{"namespaceSelector": _selecting("kube-system")}], "ports": _DNS},
             ],
         },
     }
@@ -76,7 +76,7 @@ def accelerator_quota(policy: PolicyRules, namespace: str, most: Mapping[str, in
     }
 
 
-def _named(namespace: str) -> Object:
+def _selecting(namespace: str) -> Object:
     # The API server sets it to the name, so no other namespace can pretend to be this one.
     return {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
 

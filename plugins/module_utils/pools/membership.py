@@ -57,7 +57,7 @@ class LivePools:
 
     def pool_of(self, node: str) -> str | None:
         """The pool of a node, by its label or else by declaration."""
-        return self.nodes.get(node, {}).get(POOL) or self._declaring.get(node)
+        return self.nodes.get(node, {}).get(POOL) or self._declared_pools.get(node)
 
     def members(self, pool: str) -> dict[str, str | None]:
         """The nodes of a pool with their declared GPU types, including declared nodes that left the cluster."""
@@ -67,7 +67,7 @@ class LivePools:
         return {node: declared.get(node) for node in sorted({*labelled, *declared}) if self.pool_of(node) == pool}
 
     @cached_property
-    def _declaring(self) -> dict[str, str]:
+    def _declared_pools(self) -> dict[str, str]:
         return {node: name for name, pool in self.declarations.items() for node in pool.nodes}
 
 

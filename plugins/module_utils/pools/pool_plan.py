@@ -184,7 +184,7 @@ def _deleted_pools_in_use(
     if not deleted:
         return []
     try:
-        jobs = _jobs_by_pool(client, deleted, ignored_jobs)
+        jobs = _unfinished_by_pool(client, deleted, ignored_jobs)
     except ApiError as error:
         if not error.is_forbidden:
             raise
@@ -201,7 +201,7 @@ def _deleted_pools_in_use(
     return [f"pool {pool} is used by {', '.join(sorted(jobs[pool]))}{consequence}" for pool in sorted(jobs)]
 
 
-def _jobs_by_pool(client: Client, pools: Collection[str], ignored: Collection[str]) -> dict[str, list[str]]:
+def _unfinished_by_pool(client: Client, pools: Collection[str], ignored: Collection[str]) -> dict[str, list[str]]:
     """The unfinished workloads of all namespaces, as ``<namespace>/<name>`` by pool."""
     found: dict[str, list[str]] = {}
     for resource in WORKLOADS:

@@ -58,7 +58,7 @@ def backend_problems(client: Client, pools: Mapping[str, Declaration | None]) ->
             )
 
 
-def _backend_of(pool: Declaration) -> str:
+def _backend_name(pool: Declaration) -> str:
     return pool.queue.backend if pool.queue else ""
 
 
@@ -105,7 +105,7 @@ def plans_for_queues(task: Task[Any], pools: Mapping[str, Declaration]) -> list[
 
 def _present_backends(client: Client, pools: Mapping[str, Declaration]) -> list[str]:
     """The queueing systems that the cluster has, or that a pool asks for."""
-    wanted = set(map(_backend_of, pools.values()))
+    wanted = set(map(_backend_name, pools.values()))
     served = group_versions(client)
     # Also those that no pool asks for now: objects of pools that had a queue are left to delete.
     backends = ((name, backend) for name, backend in BACKENDS.items() if backend.kinds)
@@ -145,14 +145,14 @@ def plan_queues(desired: Iterable[Object], live: Iterable[Object]) -> list[Plan]
     left = {object_id(obj): obj for obj in live}
     steps: dict[str, list[Step]] = {}
     for obj in desired:
-        steps.setdefault(_pool_of(obj), []).append(step_for(obj, left.pop(object_id(obj), None)))
+        steps.setdefault(_pool_label(obj), []).append(step_for(obj, left.pop(object_id(obj), None)))
     order = [kind.kind for backend in BACKENDS.values() for kind in backend.kinds]
     for obj in sorted(left.values(), key=lambda obj: order.index(obj["kind"]), reverse=True):
         if not is_terminating(obj):
-            steps.setdefault(_pool_of(obj), []).append(Step(Action.DELETE, {}, obj))
+            steps.setdefault(_pool_label(obj), []).append(Step(Action.DELETE, {}, obj))
     changed = {pool: [step for step in found if step.action is not Action.UNCHANGED] for pool, found in steps.items()}
     return [Plan(pool, "", "queue of pool", tuple(found)) for pool, found in changed.items() if found]
 
 
-def _pool_of(obj: Object) -> str:
+def _pool_label(obj: Object) -> str:
     return str((obj["metadata"].get("labels") or {}).get(POOL, ""))

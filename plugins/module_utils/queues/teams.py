@@ -125,7 +125,7 @@ def share_of(pool: str, capacity: Capacity, team: Team, promised: int) -> Amount
     part = Fraction(team.shares.get(pool, 0), max(capacity.gpus, promised, 1))
     share = {}
     for resource, amount in capacity.amounts.items():
-        own = Fraction(0) if amount == UNCOUNTED else _whole_amount(resource, amount * part)
+        own = Fraction(0) if amount == UNCOUNTED else _rounded_down(resource, amount * part)
         limit = team.limit(resource)
         share[resource] = own if limit is None else min(own, limit)
     return share
@@ -146,7 +146,7 @@ def is_gpu(resource: str) -> bool:
     return row is not None and row.is_whole_device
 
 
-def _whole_amount(resource: str, amount: Fraction) -> Fraction:
+def _rounded_down(resource: str, amount: Fraction) -> Fraction:
     """CPU in thousandths, anything else in whole units."""
     unit = Fraction(1, 1000) if resource == "cpu" else Fraction(1)
     return amount // unit * unit

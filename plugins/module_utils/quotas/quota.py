@@ -73,7 +73,7 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
         task.warn(warning)
     applied = dry_runs if task.check_mode else apply_quotas(task, planned, plan)
     result = quota_results(task, applied, planned)
-    _provide_queues(task, quotas, applied, result)
+    _update_queues(task, quotas, applied, result)
     if result["changed"] and options.state == "present":
         for mistake in mistakes:
             task.warn(mistake)
@@ -92,7 +92,7 @@ def _sources(options: QuotaOptions) -> set[str] | None:
     return own_sources(options) | ({""} if options.from_manifests else set())
 
 
-def _provide_queues(
+def _update_queues(
     task: Task[QuotaOptions], quotas: Iterable[Quota], applied: Sequence[ApplyResult], result: dict[str, Any]
 ) -> None:
     """Bring the queues of pools to the quotas that were written, and add what was done to the result."""

@@ -48,7 +48,7 @@ def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     """Warns of a quota that is in none of the namespaces."""
     namespaces, name = listed_namespaces(task, task.options.namespaces), task.options.name
     everything = sorted(
-        _read_rows(task, namespaces), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"])
+        _list_quotas(task, namespaces), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"])
     )
     # Filtered by name here, because any name is allowed but not every one is valid in a selector.
     found = [obj for obj in everything if name is None or quota_name_of(obj) == name]
@@ -66,7 +66,7 @@ def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
 MODULE = ModuleSpec(QuotaInfoOptions, run)
 
 
-def _read_rows(task: Task[QuotaInfoOptions], namespaces: list[str] | None) -> list[dict[str, Any]]:
+def _list_quotas(task: Task[QuotaInfoOptions], namespaces: list[str] | None) -> list[dict[str, Any]]:
     client = task.client()
 
     def read(namespace: str | None) -> list[dict[str, Any]]:

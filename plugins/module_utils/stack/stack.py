@@ -80,7 +80,7 @@ def run(task: Task[StackOptions]) -> dict[str, Any]:
     options = task.options
     if not re.fullmatch(DNS_LABEL, options.name):
         raise TaskFailed(f"name: invalid name {options.name!r}. Use lower case letters, digits and '-'.")
-    desired = _desired_objects(options)
+    desired = _stack_objects(options)
     changes = _label_changes(task)
     leaves_objects = options.objects is None and options.state == "present"
     plan = Plan(options.name, "", "stack") if leaves_objects else _plan_stack(task, desired)
@@ -99,7 +99,7 @@ def run(task: Task[StackOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(StackOptions, run)
 
 
-def _desired_objects(options: StackOptions) -> list[Object]:
+def _stack_objects(options: StackOptions) -> list[Object]:
     """The objects, marked as those of the stack. Raises TaskFailed with all errors at once."""
     objects = (options.objects or []) if options.state == "present" else []
     errors = [problem for number, obj in enumerate(objects) if (problem := _object_problem(number, obj))]

@@ -90,7 +90,7 @@ class Feasibility:
             queued, forbidden = self._queued(workload, current), self._forbidden(workload, current)
             around = ClusterView(nodes, lost, devices=devices, queued=queued, forbidden=forbidden)
             found = list(pending_reasons(workload, current, events, around))
-            holds = partial(self._holds, namespace=namespace, pods=current, fresh=fresh)
+            holds = partial(self._is_final, namespace=namespace, pods=current, fresh=fresh)
             final = next(filter(holds, (reason for reason in found if reason.final)), None)
             unmended = next(filter(holds, (reason for reason in found if reason.needs_user)), None)
             job = namespace, workload["metadata"]["name"]
@@ -117,7 +117,7 @@ class Feasibility:
         now = self._clock()
         return reason if now - self._needs_user_since.setdefault(job, now) >= GRACE else None
 
-    def _holds(self, reason: PendingReason, *, namespace: str, pods: Sequence[Object], fresh: bool) -> bool:
+    def _is_final(self, reason: PendingReason, *, namespace: str, pods: Sequence[Object], fresh: bool) -> bool:
         """Whether a reason that looks final really is."""
         if reason.needs_other_nodes:
             return not (self._new_nodes or self._pool_grows(pods) or self._is_node_coming(namespace, pods))

@@ -121,7 +121,7 @@ def _state_text(goal: Goal, job_status: JobStatus) -> str:
     """What is left until the goal, and the reason if one is known."""
     workload, blocker = job_status.workload, job_status.fatal or job_status.blocker
     if workload is None or not goal.requires_running:
-        return _short_reason(blocker) if blocker else _pods_left(job_status)
+        return _short_reason(blocker) if blocker else _remaining_text(job_status)
     if blocker is None:
         return _pods_of_goal(goal, workload, job_status.pods)
     if pods_ready(workload):
@@ -150,7 +150,7 @@ def _remaining(job_status: JobStatus) -> list[Mapping[str, Any]]:
     return [workload, *pods] if workload else list(pods)
 
 
-def _pods_left(job_status: JobStatus) -> str:
+def _remaining_text(job_status: JobStatus) -> str:
     """``Job and 2 pods left, until 2026-01-01T00:02:00Z at the latest``."""
     left = _remaining(job_status)
     owners = [obj["kind"] for obj in left if obj["kind"] != "Pod"]

@@ -177,7 +177,7 @@ class WatchCache:
     def change(self, query: WatchQuery, event: Mapping[str, Any], memory: int) -> None:
         """Raises AnswerTooLarge if watches have brought more objects than a list may have."""
         obj = event["object"]
-        key = _key_of(obj)
+        key = _object_key(obj)
         is_readable = self.client.is_readable(query.resource, obj)
         if is_readable and query.slim is not _whole_object:
             obj = query.slim(obj)
@@ -248,7 +248,7 @@ class _Watcher(Thread):
         try:
             self._keep_up_to_date()
         except Exception as error:  # Whatever it is: the caller's thread must not wait for ever.
-            self._submit(partial(_raise_error, error))
+            self._submit(partial(raise_error, error))
 
     def _keep_up_to_date(self) -> None:
         """Until ``stopped``. Raises errors that are not transient."""
@@ -317,7 +317,8 @@ class _Watcher(Thread):
         self._submit(partial(self._cache.warn_once, topic, text))
 
 
-def _raise_error(error: Exception) -> None:
+def raise_error(error: Exception) -> None:
+    """What a thread submits in place of a change, to fail in the task's own thread."""
     raise error
 
 
@@ -330,9 +331,9 @@ def _listed(client: Client, query: WatchQuery) -> tuple[Objects, str]:
     objects, version = client.list_with_version(
         query.resource, query.namespace, labels=query.labels, fields=query.fields, slim=slim
     )
-    return {_key_of(obj): obj for obj in objects}, version
+    return {_object_key(obj): obj for obj in objects}, version
 
 
-def _key_of(obj: Mapping[str, Any]) -> Key:
+def _object_key(obj: Mapping[str, Any]) -> Key:
     metadata = obj["metadata"]
     return str(metadata.get("namespace") or ""), str(metadata["name"])

@@ -325,7 +325,7 @@ def _plan_jobs(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan)
     # What the directory declares of pools and quotas is known here, so it is judged.
     jobs = [replace(job, declared=frozenset()) for job in select_jobs(job_task, builds_objects=True)]
     found.declare("job", (job.id for job in jobs))
-    jobs = _fitting(jobs, found, task.warn)
+    jobs = _buildable_jobs(jobs, found, task.warn)
     if not jobs:
         return
     state, record = STATES["present"], RunRecord(job_task, jobs)
@@ -352,7 +352,7 @@ def _plan_jobs(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan)
             found.problems.append(Problem(str(job.kind), error, job.namespace, job.name))
 
 
-def _fitting(jobs: list[SelectedJob], found: DirectoryPlan, warn: Callable[[str], None]) -> list[SelectedJob]:
+def _buildable_jobs(jobs: list[SelectedJob], found: DirectoryPlan, warn: Callable[[str], None]) -> list[SelectedJob]:
     """The jobs that can be built; the others ask for what the hardware of their pools does not have."""
     declared = read_declared(found.client, warn)
     fitting = []

@@ -30,7 +30,7 @@ def run(task: Task[DriftInfoOptions]) -> dict[str, Any]:
     drift = find_drift(task)
     for text in drift.directory.warnings:
         task.warn(text)
-    result = _report(task.options, drift)
+    result = _drift_result(task.options, drift)
     if not result["passed"]:
         raise TaskFailed(str(result.pop("msg")), **result)
     return result
@@ -39,7 +39,7 @@ def run(task: Task[DriftInfoOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(DriftInfoOptions, run, report="drift")
 
 
-def _report(options: DriftInfoOptions, drift: Drift) -> dict[str, Any]:
+def _drift_result(options: DriftInfoOptions, drift: Drift) -> dict[str, Any]:
     rows = sorted(drift.rows, key=lambda row: (_ORDER.index(row["level"]), row["manifest"], row["id"]))
     problems = [
         {"manifest": qualified_name(each.namespace, each.name) or None, "kind": each.kind, "problem": line}

@@ -97,13 +97,13 @@ def _restore(task: Task[RestoreOptions], drift: Drift, rows: Set[str]) -> dict[s
                 live = _declare(task, step, declared)
             _remove(task, live, added)
         except KubeError as problem:
-            message = f"{place}: {_error_message(problem)}"
+            message = f"{place}: {_restore_error(problem)}"
             for path in (*added, *(change.path for change in declared)):
                 errors[f"{place}:{Change(path, None, None)}"] = message
     return errors
 
 
-def _error_message(problem: KubeError) -> str:
+def _restore_error(problem: KubeError) -> str:
     if isinstance(problem, ApiError) and problem.status == 422:
         return f"{problem}. The field is immutable. Apply the directory to restore it."
     return str(problem)

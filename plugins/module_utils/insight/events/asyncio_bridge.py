@@ -113,12 +113,12 @@ class _Run:
     def _deliver(self, event: dict[str, Any]) -> None:
         """In the thread: return when the event was taken. Raises HandOverCancelled."""
         masked = redact(event, self._masked)
-        self._on_its_way = asyncio.run_coroutine_threadsafe(self._hand_over(masked), self._loop)
+        self._on_its_way = asyncio.run_coroutine_threadsafe(self._put_event(masked), self._loop)
         if self._is_stopping:
             self._on_its_way.cancel()
         self._on_its_way.result()
 
-    async def _hand_over(self, event: dict[str, Any]) -> None:
+    async def _put_event(self, event: dict[str, Any]) -> None:
         """An event that only lies in the queue is lost with the process."""
         await self._queue.put(event)
         if self._echo is not None:

@@ -78,7 +78,7 @@ def job_event(
     uid: str, step: Transition, fields: Mapping[str, Any], seen_at: str, reason: str | None, **details: Any
 ) -> dict[str, Any]:
     """The event of a transition of a job."""
-    waited = _duration_text(step.facts["pending_seconds"]) if "pending_seconds" in step.facts else ""
+    waited = _whole_minutes(step.facts["pending_seconds"]) if "pending_seconds" in step.facts else ""
     what = _WORDS[step.type].format(waited=waited)
     subject = f"{fields.get('job_type') or 'job'} {step.after.name} in namespace {step.after.namespace}"
     return _event_row(
@@ -175,7 +175,7 @@ def _event_row(
     return row
 
 
-def _duration_text(seconds: int) -> str:
+def _whole_minutes(seconds: int) -> str:
     """``45 s``, ``30 min``, ``2 h 5 min``."""
     if seconds < 120:
         return f"{seconds} s"

@@ -75,7 +75,7 @@ def _first_failure(pods: Sequence[Object]) -> tuple[str, str] | None:
         (str(ended.get("finishedAt") or ""), pod["metadata"]["name"], container["name"])
         for pod in pods
         for container in pod.get("status", {}).get("containerStatuses") or ()
-        if (ended := _end_of(container)) and ended.get("exitCode")
+        if (ended := _end_state(container)) and ended.get("exitCode")
     ]
     return min(ends)[1:] if ends else None
 
@@ -84,13 +84,13 @@ def _exit_code(pods: Sequence[Object], pod: str, name: str) -> int | None:
     for each in pods:
         status = each.get("status", {})
         for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-            if each["metadata"]["name"] == pod and container["name"] == name and (ended := _end_of(container)):
+            if each["metadata"]["name"] == pod and container["name"] == name and (ended := _end_state(container)):
                 code: int | None = ended.get("exitCode")
                 return code
     return None
 
 
-def _end_of(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _end_state(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
     ended: Mapping[str, Any] | None = (container.get("state") or {}).get("terminated") or (
         container.get("lastState") or {}
     ).get("terminated")

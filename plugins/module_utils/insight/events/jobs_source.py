@@ -425,7 +425,7 @@ class JobsSource:
     # -- reports ------------------------------------------------------------------------------------------------------
 
     def _report_job(self, uid: str, step: Transition, workload: Object) -> None:
-        if not self._is_wanted(step):
+        if not self._is_news(step):
             return
         details: dict[str, Any] = {}
         reason = None
@@ -450,7 +450,7 @@ class JobsSource:
         fields = step.after.row if fields is None else fields
         self._hand_over(job_event(uid, step, fields, _current_time(), reason, **details))
 
-    def _is_wanted(self, step: Transition) -> bool:
+    def _is_news(self, step: Transition) -> bool:
         """Without a state, what was before ``since`` is no news; that a job still waits is."""
         if self._options.types and step.type not in self._options.types:
             return False

@@ -33,7 +33,7 @@ def slim_watched_pod(pod: dict[str, Any]) -> dict[str, Any]:
         "status": {
             "phase": status.get("phase"),
             "conditions": [one for one in status.get("conditions") or () if one["type"] == "DisruptionTarget"],
-            "started": _container_starts(status),
+            "started": _last_starts(status),
         },
     }
 
@@ -106,7 +106,7 @@ def jobs_on(node: str, pods: Iterable[Object]) -> list[dict[str, Any]]:
     return [{**found[job], "pods": sorted(found[job]["pods"])} for job in sorted(found)]
 
 
-def _container_starts(status: Object) -> list[str]:
+def _last_starts(status: Object) -> list[str]:
     """When each container that runs, or has ended, started."""
     found = []
     for container in status.get("containerStatuses") or ():

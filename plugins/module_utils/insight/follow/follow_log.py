@@ -137,11 +137,11 @@ class _Following:
         self._cache.watch()
         while True:
             self._start_threads(Start())
-            over = self._is_over()
+            over = self._has_ended()
             if over:
                 self._cache.refresh()  # A pod may be newer than what the watch has brought.
                 self._start_threads(Start())
-                over = self._is_over()
+                over = self._has_ended()
             if over:
                 return self._follow_result()
             self._flush_at_times()
@@ -231,7 +231,7 @@ class _Following:
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
-    def _is_over(self) -> bool:
+    def _has_ended(self) -> bool:
         """Whether nothing more can come."""
         found = list(self._cache.objects(self._resource))
         if found:
@@ -336,7 +336,7 @@ class _Following:
             self._silence_at = None if long_broken else math.inf
             self._flush()
         if self._broken and (self._silence_at is None or now - self._silence_at >= _SILENCE_TURN):
-            self._explain_silence(broken, now)
+            self._name_lost_nodes(broken, now)
         unfinished = [log for log in self._logs.values() if log.unfinished and not log.over]
         rarely = now - self._progress_shown >= RARELY
         if unfinished and (self._screen.changes or rarely):
@@ -349,7 +349,7 @@ class _Following:
         elif not self._logs or all(log.over for log in self._logs.values()):
             self._task.progress(partial(self._waiting_text, now))
 
-    def _explain_silence(self, broken: Sequence[PodLog], now: float) -> None:
+    def _name_lost_nodes(self, broken: Sequence[PodLog], now: float) -> None:
         """Name the lost nodes of pods whose logs do not come, once for each outage, if the API server answers."""
         pods = [log.pod for log in broken if log.silent_kubelet]
         nodes: list[Node] = []

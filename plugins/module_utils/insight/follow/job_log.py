@@ -262,7 +262,7 @@ def _read_pod_log(client: Client, pod: dict[str, Any], request: LogRequest, view
             raise
         log.not_started = error.status == 400 and "is waiting to start" in error.message
         log.silence = error.message if error.status >= 500 else ""
-        log.error = _error_message(error, log.name, request)
+        log.error = _log_error(error, log.name, request)
     return log
 
 
@@ -280,7 +280,7 @@ def _excerpt(pieces: Iterator[bytes], request: LogRequest, view: View, part: Bin
     return Excerpt([], kept.count, kept.truncated, kept.last_timestamp, kept.first_timestamp)
 
 
-def _error_message(error: ApiError, pod: str, request: LogRequest) -> str:
+def _log_error(error: ApiError, pod: str, request: LogRequest) -> str:
     if error.status == 404:
         return f"pod {pod} was deleted, and its log with it"
     if request.options.previous and error.status == 400 and "not found" in error.message:

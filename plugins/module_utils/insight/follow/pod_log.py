@@ -26,6 +26,7 @@ from ...logs.log_lines import LineBuffer, View, readable_text, split_timestamp
 from ...logs.log_query import ALL, log_query
 from ...redaction import line_masker
 from ...wait.polling import backoff
+from ...wait.watch_cache import raise_error
 from .log_position import GAP, NEW, LogPosition
 
 Pod = Mapping[str, Any]
@@ -152,7 +153,7 @@ class PodLog(Thread):
         except _ConnectionsLost:
             pass
         except Exception as error:  # Whatever it is: the task's own thread must not wait for ever.
-            self._submit(partial(_raise_error, error), 0)
+            self._submit(partial(raise_error, error), 0)
         finally:
             self.over = True
             self._submit(lambda: None, 0)
@@ -425,7 +426,3 @@ def end_text(ended: Mapping[str, Any]) -> str:
     return (
         f"exit code {ended.get('exitCode')}{f' ({reason})' if reason and reason not in ('Error', 'Completed') else ''}"
     )
-
-
-def _raise_error(error: Exception) -> None:
-    raise error

@@ -53,7 +53,7 @@ def run(task: InfoTask) -> dict[str, Any]:
     task, own = in_requested_namespaces(task)
     task, known = read_permitted(task, _known_runs)
     know_accelerators(task.client(), task.warn, ())
-    rows = [row for row in history_rows(known, now) if _is_wanted(row, options, since)]
+    rows = [row for row in history_rows(known, now) if _matches_filters(row, options, since)]
     rows.sort(key=lambda row: (row["submitted_at"] or "", row["name"]), reverse=True)
     shown = rows[: options.limit] if options.limit else rows
     if not options.manifests:
@@ -115,7 +115,7 @@ def _run_row(run: PastRun, holds: Iterable[Hold]) -> dict[str, Any]:
     starts = [hold.start for hold in held if hold.start is not None]
     # A restarted or preempted run begins again, and its Job says so; what its pods say is the first time.
     started = time_as_text(datetime.fromtimestamp(min(starts), timezone.utc)) if starts else run.started_at
-    amounts = [(row, hold.seconds(0.0, now) / 3600 * amount) for hold in held for row, amount in _held_rows(hold)]
+    amounts = [(row, hold.seconds(0.0, now) / 3600 * amount) for hold in held for row, amount in _held_amounts(hold)]
     is_known = bool(held)
     return {
         "name": run.name,
@@ -147,13 +147,13 @@ def _run_row(run: PastRun, holds: Iterable[Hold]) -> dict[str, Any]:
     }
 
 
-def _held_rows(hold: Hold) -> Iterator[tuple[str, int]]:
+def _held_amounts(hold: Hold) -> Iterator[tuple[str, int]]:
     for row, amount in catalog().rows_in(hold.amounts):
         if row.kind in (DEVICES, PARTITIONS, SHARES):
             yield row.kind, amount
 
 
-def _is_wanted(row: Mapping[str, Any], options: JobHistoryInfoOptions, since: datetime | None) -> bool:
+def _matches_filters(row: Mapping[str, Any], options: JobHistoryInfoOptions, since: datetime | None) -> bool:
     for name in ("kind", "pool", "sweep"):
         if getattr(options, name) and row[name] != getattr(options, name):
             return False

@@ -128,7 +128,7 @@ def _read_rows(task: InfoTask) -> dict[str, Any]:
     tokens = _notebook_tokens(task, workloads)
     stuck = {job: obj for job, obj in workloads.items() if needs_reason(obj)}
     rows, pods = _read_pods(task, workloads, stuck, now)
-    events = _read_events(task, stuck, workloads)
+    events = _read_warnings(task, stuck, workloads)
     scalers = _read_autoscalers(task, workloads)
     problems = {job: problem for job, obj in scalers.items() if (problem := autoscaler_problem(obj))}
     reasons = {**problems, **reasons_of(task.client(), stuck, pods, events)}
@@ -150,9 +150,9 @@ def _read_rows(task: InfoTask) -> dict[str, Any]:
         # Requested tokens are shown in the URLs and nowhere else.
         results.append({**row, "access_urls": urls.get(job, [])})
     if _status_word(task.options.status) in (None, UNKNOWN):
-        results += [malformed_job_row(malformed) for malformed in _malformed(task, *WORKLOADS)]
+        results += [malformed_job_row(malformed) for malformed in _malformed_of_kinds(task, *WORKLOADS)]
     pods_of_jobs = [pod for job in workloads for pod in rows[job]]
-    pods_of_jobs += [malformed_pod_row(malformed) for malformed in _malformed(task, POD)]
+    pods_of_jobs += [malformed_pod_row(malformed) for malformed in _malformed_of_kinds(task, POD)]
     return {
         "changed": False,
         "results": results,
@@ -210,7 +210,7 @@ def _gpu_use(task: InfoTask) -> PodUse | None:
         return None
 
 
-def _malformed(task: InfoTask, *resources: Resource) -> list[MalformedObject]:
+def _malformed_of_kinds(task: InfoTask, *resources: Resource) -> list[MalformedObject]:
     """What the lists of these kinds have left out."""
     kinds = {resource.kind for resource in resources}
     return [malformed for malformed in task.malformed_objects() if malformed.kind in kinds]
@@ -325,7 +325,7 @@ def _pod_selectors(task: InfoTask, workloads: dict[Job, Object]) -> set[str]:
     return {f"{APP}={name}" if APP in own else f"job-name={name}" for own in labels}
 
 
-def _read_events(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
+def _read_warnings(task: InfoTask, stuck: dict[Job, Any], workloads: dict[Job, Any]) -> Objects:
     """Warnings, to explain stuck jobs and for ``details``; none without the permission to read them."""
     if not stuck and not (task.options.details and workloads):
         return []

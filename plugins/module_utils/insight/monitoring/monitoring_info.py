@@ -117,15 +117,15 @@ def read_installed(client: Client) -> Installed:
     installed = Installed(served, unknown=unknown, state_metrics=found[KUBE_STATE_METRICS])
     return replace(
         installed,
-        prometheuses=_by_name(found.get(PROMETHEUS.kind, [])),
-        alertmanagers=_by_name(found.get(ALERTMANAGER.kind, [])),
+        prometheuses=_by_place(found.get(PROMETHEUS.kind, [])),
+        alertmanagers=_by_place(found.get(ALERTMANAGER.kind, [])),
     )
 
 
 def _state_metrics(client: Client) -> list[Object]:
     labels = f"app.kubernetes.io/name={KUBE_STATE_METRICS}"
-    return _by_name([obj for kind in (DEPLOYMENT, STATEFUL_SET) for obj in client.list_objects(kind, labels=labels)])
+    return _by_place([obj for kind in (DEPLOYMENT, STATEFUL_SET) for obj in client.list_objects(kind, labels=labels)])
 
 
-def _by_name(objects: list[Any]) -> list[Object]:
+def _by_place(objects: list[Any]) -> list[Object]:
     return sorted(objects, key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))

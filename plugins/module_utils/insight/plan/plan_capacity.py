@@ -53,13 +53,13 @@ def node_rows(
                 "gpus": node.gpu_total,
                 "used_before": sum(use.gpu for use in own),
                 "used_after": min(node.gpu_total, stays + placed[node.name]),
-                "jobs": _jobs([use for use in own if use.uid not in ending]) if node.pool != then.pool else [],
+                "jobs": _jobs_on_node([use for use in own if use.uid not in ending]) if node.pool != then.pool else [],
             }
         )
     return rows
 
 
-def _jobs(uses: Iterable[PodUse]) -> list[Row]:
+def _jobs_on_node(uses: Iterable[PodUse]) -> list[Row]:
     gpus: dict[tuple[str, str, str], int] = defaultdict(int)
     for use in uses:
         if use.job:
@@ -88,12 +88,12 @@ def pool_rows_of(nodes: Iterable[Row], effects: Iterable[PlanEffect], declared: 
             found[f"used_{when}"] += node[f"used_{when}"]
     for effect in effects:
         if effect.unplaced:
-            found = row(_pool_of(effect))
+            found = row(_pool_of_job(effect))
             found["used_after"] = min(found["gpus_after"], found["used_after"] + effect.unplaced)
     return sorted(rows.values(), key=lambda row: (row["pool"] == DEFAULT_POOL, row["pool"]))
 
 
-def _pool_of(effect: PlanEffect) -> str:
+def _pool_of_job(effect: PlanEffect) -> str:
     job = effect.manifest.job
     return job.model.resources.pool if job is not None and job.model is not None else DEFAULT_POOL
 

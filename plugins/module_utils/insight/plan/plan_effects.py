@@ -86,7 +86,7 @@ class PlanEffect:
 
 def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -> PlanEffect:
     """``pods`` are those of the job, if it is one."""
-    step = _workload_step(manifest)
+    step = _step_of_workload(manifest)
     if step is None:
         return PlanEffect(manifest)
     live = own_pods(step.live, pods) if step.live else []
@@ -101,11 +101,11 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
     fit = manifest.fit or {}
     ending = _ending_pods(step, list(holding), wanted)
     if _is_stuck(step, fit):  # The update goes no further than its first new pods: the other old ones serve.
-        surge, unavailable = _rolling_update(step.desired)
+        surge, unavailable = _surge_and_unavailable(step.desired)
         ending, wanted = ending[: max(0, len(holding) + unavailable - wanted)], wanted + surge
     lost = [holding[uid] for uid in ending if manifest.kind in _LOSE_WORK]
     if fit.get("quotas") or fit.get("verdict") == AFTER_QUOTA:
-        wanted = min(wanted, max(len(holding) - len(ending), _let_in(fit)))
+        wanted = min(wanted, max(len(holding) - len(ending), _admitted_pods(fit)))
     starting = wanted - (len(holding) - len(ending))
     room = {one["node"]: one["pods"] for one in fit.get("nodes") or ()}
     if fit.get("verdict") not in (None, NOW, AFTER_PREEMPTION, UNKNOWN):  # Some of its pods may find room all the same.
@@ -125,8 +125,8 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
         gpus_wanted=asked_for * each,
         gpus_counted=kept + max(0, wanted - (len(holding) - len(ending))) * each,
         ending=frozenset(ending),
-        hours_lost=max((_hours(hold, now) for hold in lost), default=0.0),
-        gpu_hours_lost=sum(_hours(hold, now) * whole_devices(hold.amounts) for hold in lost),
+        hours_lost=max((_held_hours(hold, now) for hold in lost), default=0.0),
+        gpu_hours_lost=sum(_held_hours(hold, now) * whole_devices(hold.amounts) for hold in lost),
         stops=manifest.plan.stops,
         placed=placed,
         unplaced=max(0, taken - sum(placed.values())),
@@ -139,13 +139,13 @@ def _is_stuck(step: Step, fit: Mapping[str, Any]) -> bool:
     return step.kind == "Deployment" and step.changes_pods and not step.replaces and not runs and not fit.get("nodes")
 
 
-def _rolling_update(deployment: Object) -> tuple[int, int]:
+def _surge_and_unavailable(deployment: Object) -> tuple[int, int]:
     """``maxSurge`` and ``maxUnavailable``; jobs have numbers there (jobs/objects/deployments.py)."""
     found = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}
     return int(found.get("maxSurge", 1)), int(found.get("maxUnavailable", 0))
 
 
-def _let_in(fit: Mapping[str, Any]) -> int:
+def _admitted_pods(fit: Mapping[str, Any]) -> int:
     """How many pods of the job its quotas let in, those that there are included: they are refused one by one."""
     number = int(fit.get("pods_wanted") or 0)
     amounts = ([parse(lack[name]).value for name in ("requested", "used", "hard")] for lack in fit.get("quotas") or ())
@@ -155,11 +155,11 @@ def _let_in(fit: Mapping[str, Any]) -> int:
 def jobs_with_pods(manifests: Iterable[PlannedManifest]) -> list[JobId]:
     """The jobs whose workloads exist, and whose pods matter."""
     return [
-        (each.namespace, each.name) for each in manifests if (step := _workload_step(each)) is not None and step.live
+        (each.namespace, each.name) for each in manifests if (step := _step_of_workload(each)) is not None and step.live
     ]
 
 
-def _workload_step(manifest: PlannedManifest) -> Step | None:
+def _step_of_workload(manifest: PlannedManifest) -> Step | None:
     steps = manifest.plan.steps
     return steps[0] if steps and steps[0].kind in WORKLOAD_KINDS else None
 
@@ -193,5 +193,5 @@ def _gpus_of_pod(workload: Object) -> int:
     return whole_devices(devices_of({"metadata": template.get("metadata") or {}, "spec": template["spec"]}))
 
 
-def _hours(hold: Hold, now: float) -> float:
+def _held_hours(hold: Hold, now: float) -> float:
     return hold.seconds(0.0, now) / 3600

@@ -83,7 +83,7 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
     plan = {
         "format": FORMAT,
         "made_at": time_as_text(now),
-        "cluster": _cluster(task),
+        "cluster": _cluster_uid(task),
         "options": _saved_options(task),
         "manifests": manifests_digest(_files([*options.src, *(options.policies or ())])),
         "steps": step_digests(effects),
@@ -98,7 +98,7 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
     if saved is not None:
         _require_same(task, saved, plan, problems)
     done, number = steps_done(saved, plan) if saved is not None else ([], 0)
-    result = _report(task, found, effects)
+    result = _plan_result(task, found, effects)
     message = plan_summary(result["results"], result["totals"], problems, result["unmarked"])
     if done:
         message = (
@@ -173,7 +173,7 @@ def _require_same(
     found = [*differences(saved, plan, _was_replaced(task)), *_without_access(task, saved, plan)]
     if not found and not problems:
         return
-    why = found or [_named(problem) for problem in problems]
+    why = found or [_problem_text(problem) for problem in problems]
     said = "is out of date" if found else "cannot be applied"
     raise TaskFailed(
         "\n".join(
@@ -214,7 +214,7 @@ def _is_missing(task: Task[Any], namespace: str, binding: str) -> bool:
     return task.client().get(ROLE_BINDING, namespace, binding) is None
 
 
-def _named(problem: Mapping[str, Any]) -> str:
+def _problem_text(problem: Mapping[str, Any]) -> str:
     place = qualified_name(problem["namespace"], problem["name"])
     return f"{problem['kind']} {place}: {problem['problem']}" if place else str(problem["problem"])
 
@@ -232,7 +232,7 @@ def _files(paths: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
-def _cluster(task: Task[Any]) -> str:
+def _cluster_uid(task: Task[Any]) -> str:
     found = if_allowed(lambda: task.client().get(NAMESPACE, None, _CLUSTER), None)
     return str(found["metadata"].get("uid", "")) if found else ""
 
@@ -248,7 +248,7 @@ def _effects(task: Task[Any], found: DirectoryPlan, now: datetime) -> list[PlanE
     ]
 
 
-def _report(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequence[PlanEffect]) -> dict[str, Any]:
+def _plan_result(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequence[PlanEffect]) -> dict[str, Any]:
     client = task.client()
     read_declared(found.client, found.warnings.append)
     unknown_use = "pods of all namespaces, so it is not known how many GPUs are in use"
@@ -256,9 +256,9 @@ def _report(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequence[Pla
     def before_and_after(node: dict[str, Any]) -> tuple[Node, Node]:
         return slim_node(node), slim_node(found.client.after(node) or node)
 
-    uses = _readable(found, unknown_use, lambda: read_uses(client))
+    uses = _if_listed(found, unknown_use, lambda: read_uses(client))
     known: list[PodUse] = uses or []
-    pairs = _readable(found, "nodes, so pools are not shown", lambda: client.list_slim(NODE, before_and_after)) or []
+    pairs = _if_listed(found, "nodes, so pools are not shown", lambda: client.list_slim(NODE, before_and_after)) or []
     before, after = [now for now, _then in pairs], [then for _now, then in pairs]
     nodes = node_rows(with_use(before, known), after, known, effects)
     declared = [name for _namespace, name in found.declared.get("pool", ())]
@@ -312,7 +312,7 @@ def _quotas(client: Client) -> list[dict[str, Any]]:
     return if_allowed(lambda: client.list_objects(RESOURCE_QUOTA, labels=f"{MANAGED},{QUOTA}"), none)
 
 
-def _readable(found: DirectoryPlan, what: str, read: Any) -> Any:
+def _if_listed(found: DirectoryPlan, what: str, read: Any) -> Any:
     answer = if_allowed(read, None)
     if answer is None:
         found.warnings.append(f"the account may not list {what}.")

@@ -93,14 +93,14 @@ def qualified(resource: Resource) -> str:
 def _writes(manifests: list[PlannedManifest]) -> Iterator[_Write]:
     plans = [each.plan for each in manifests if each.kind not in _OPTIONAL and not each.problem]
     # There, accounts get their permissions together with the namespace.
-    new = {step.name for plan in plans for step in plan.steps if _creates_namespace(step.kind, step.action)}
+    new = {step.name for plan in plans for step in plan.steps if _is_namespace_creation(step.kind, step.action)}
     for plan in plans:
         for write in _writes_of(plan):
             if write.namespace not in new:
                 yield write
 
 
-def _creates_namespace(kind: str, action: Action) -> bool:
+def _is_namespace_creation(kind: str, action: Action) -> bool:
     return kind == NAMESPACE.kind and action is Action.CREATE
 
 

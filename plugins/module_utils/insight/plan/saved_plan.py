@@ -41,7 +41,7 @@ def step_digests(effects: Iterable[PlanEffect]) -> dict[str, str]:
         plan = effect.manifest.plan
         for step in (*plan.prerequisites, *plan.steps):
             if step.action is not Action.UNCHANGED:
-                found.setdefault(_title(step), []).append(_digest(_decision(step)))
+                found.setdefault(_object_title(step), []).append(_digest(_decision(step)))
         if effect.hours_lost:
             found.setdefault(_job_title(effect), []).append("loses work")
     return {title: _digest(digests) for title, digests in sorted(found.items())}
@@ -53,27 +53,27 @@ def step_targets(effects: Iterable[PlanEffect]) -> dict[str, dict[str, Any]]:
     for effect in effects:
         steps = effect.manifest.plan.steps
         if effect.manifest.kind == "access":
-            found |= {_title(step): {"access": True} for step in steps}
+            found |= {_object_title(step): {"access": True} for step in steps}
         if not steps or steps[0].kind not in WORKLOAD_KINDS:
             continue
         workload, *others = steps
-        found[_title(workload)] = {
+        found[_object_title(workload)] = {
             "job": _job_title(effect),
             "namespace": effect.manifest.namespace,
-            "leaves": _digest(_without_owner(workload.desired)),
+            "leaves": _digest(_lasting_part(workload.desired)),
             "replaces": workload.live["metadata"]["uid"] if workload.replaces else None,
             "creates": workload.action is Action.CREATE,
         }
         for step in others:
             if step.owned:
-                found[_title(step)] = {
-                    "workload": _title(workload),
-                    "leaves": _digest(_without_owner(step.desired)),
+                found[_object_title(step)] = {
+                    "workload": _object_title(workload),
+                    "leaves": _digest(_lasting_part(step.desired)),
                 }
     return found
 
 
-def _title(step: Step) -> str:
+def _object_title(step: Step) -> str:
     metadata = step.identity["metadata"]
     place = f"{metadata['namespace']}/{step.name}" if metadata.get("namespace") else step.name
     return f"{step.kind} {place}"
@@ -90,7 +90,7 @@ def _is_of_job(title: str) -> bool:
 
 def _decision(step: Step) -> dict[str, Any]:
     changes = [
-        (str(change), _value(change.before), _value(change.after)) for change in step.changes if not _is_of_run(change)
+        (str(change), _data(change.before), _data(change.after)) for change in step.changes if not _is_of_run(change)
     ]
     return {
         "action": str(step.action),
@@ -110,12 +110,12 @@ def _without_run(obj: Any) -> Any:
     return [_without_run(value) for value in obj] if isinstance(obj, (list, tuple)) else obj
 
 
-def _without_owner(obj: Mapping[str, Any]) -> Any:
+def _lasting_part(obj: Mapping[str, Any]) -> Any:
     metadata = {name: value for name, value in obj.get("metadata", {}).items() if name != "ownerReferences"}
     return _without_run({**obj, "metadata": metadata})
 
 
-def _value(value: Any) -> Any:
+def _data(value: Any) -> Any:
     return {"absent": True} if value is ABSENT else {"value": value}
 
 

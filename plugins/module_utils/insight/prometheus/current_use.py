@@ -36,11 +36,11 @@ def use_of_job(use: PodUse, namespace: str, pods: Iterable[str]) -> dict[str, fl
     """The average utilization of the pods, the sum of their power, and the highest of the others; None if unknown."""
     own = [use[namespace, pod] for pod in pods if (namespace, pod) in use]
     values = {name: [each[name] for each in own if name in each] for name in _MEASURES}
-    combined = {name: _combined(name, found) for name, found in values.items() if found}
+    combined = {name: _combined_metric(name, found) for name, found in values.items() if found}
     return {name: round(value, 4) for name, value in combined.items()} or None
 
 
-def _combined(name: str, values: list[float]) -> float:
+def _combined_metric(name: str, values: list[float]) -> float:
     if name == "utilization":
         return sum(values) / len(values)
     return sum(values) if name == "power" else max(values)

@@ -147,7 +147,7 @@ def _api_server_error(status: int, said: str, where: str) -> PrometheusError:
 
 def read_vector(data: Any, where: str) -> list[Sample]:
     """The samples of an instant query; a scalar is one without labels. Raises PrometheusError."""
-    kind, result = _result_data(data, where)
+    kind, result = _typed_result(data, where)
     if kind == "scalar":
         result = [{"metric": {}, "value": result}]
     elif kind != "vector":
@@ -161,7 +161,7 @@ def read_vector(data: Any, where: str) -> list[Sample]:
 
 def read_matrix(data: Any, where: str) -> list[Series]:
     """The series of a range query, those with a finite value. Raises PrometheusError."""
-    kind, result = _result_data(data, where)
+    kind, result = _typed_result(data, where)
     if kind != "matrix":
         raise _malformed(where, f"a {cut(str(kind), 40)} instead of a matrix")
     found = []
@@ -175,7 +175,7 @@ def read_matrix(data: Any, where: str) -> list[Series]:
     return found
 
 
-def _result_data(data: Any, where: str) -> tuple[Any, Any]:
+def _typed_result(data: Any, where: str) -> tuple[Any, Any]:
     if not isinstance(data, dict) or "resultType" not in data:
         raise _malformed(where, "a success without a result")
     return data["resultType"], data.get("result")

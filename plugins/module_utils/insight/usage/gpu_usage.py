@@ -133,8 +133,8 @@ class UsageRow:
         known = min(measured.known or 0.0, counted)
         self.known += known
         self.idle += min(measured.idle, known)
-        self.peak_memory = _combined(self.peak_memory, measured.peak_memory, max)
-        self.energy = _combined(self.energy, measured.energy, lambda one, other: one + other)
+        self.peak_memory = _combine_known(self.peak_memory, measured.peak_memory, max)
+        self.energy = _combine_known(self.energy, measured.energy, lambda one, other: one + other)
         if use.owner.managed and counted:
             self.jobs.add((use.owner.namespace, use.owner.job))
         self.pods += bool(counted)
@@ -236,7 +236,7 @@ def _as_on_node(row: DeviceResource, is_shared: bool) -> DeviceResource:
     return replace(row, kind=SHARES) if is_shared and row.kind == DEVICES else row
 
 
-def _combined(one: float | None, other: float | None, both: Callable[[float, float], float]) -> float | None:
+def _combine_known(one: float | None, other: float | None, both: Callable[[float, float], float]) -> float | None:
     if one is None or other is None:
         return other if one is None else one
     return both(one, other)

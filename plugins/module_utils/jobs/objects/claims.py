@@ -26,7 +26,7 @@ def claim_template(manifest: JobManifest, namespace: str, devices: DeviceRequest
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
-        "metadata": metadata.dependent_metadata(manifest, namespace, _name(manifest, devices)),
+        "metadata": metadata.dependent_metadata(manifest, namespace, _template_name(manifest, devices)),
         "spec": {
             "metadata": {"labels": labels.pod_selector(manifest.job.name)},
             "spec": _claim_spec(devices),
@@ -36,7 +36,7 @@ def claim_template(manifest: JobManifest, namespace: str, devices: DeviceRequest
 
 def pod_claims(manifest: JobManifest, devices: DeviceRequest) -> list[Object]:
     """``resourceClaims`` of the pod."""
-    return [{"name": _CLAIM, "resourceClaimTemplateName": _name(manifest, devices)}]
+    return [{"name": _CLAIM, "resourceClaimTemplateName": _template_name(manifest, devices)}]
 
 
 def _claim_spec(devices: DeviceRequest) -> Object:
@@ -49,6 +49,6 @@ def _claim_spec(devices: DeviceRequest) -> Object:
     return {"devices": {"requests": [{"name": _REQUEST, "exactly": sparse(exactly)}]}}
 
 
-def _name(manifest: JobManifest, devices: DeviceRequest) -> str:
+def _template_name(manifest: JobManifest, devices: DeviceRequest) -> str:
     digest = hashlib.sha256(json.dumps(_claim_spec(devices), sort_keys=True).encode()).hexdigest()
     return f"{manifest.job.name}-{digest[:8]}-x{devices.count}"

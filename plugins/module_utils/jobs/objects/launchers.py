@@ -230,7 +230,7 @@ def _is_python(word: str) -> bool:
     return _PYTHON.fullmatch(PurePosixPath(word).name) is not None
 
 
-def _is_plain(command: list[str]) -> bool:
+def _is_python_script(command: list[str]) -> bool:
     """Whether the command is Python and a script, so that a launcher may start the script by its own Python."""
     return _is_python(command[0]) and (len(command) == 1 or not command[1].startswith("-"))
 
@@ -264,7 +264,7 @@ def _msrun(command: list[str], group: _Group) -> list[str]:
     if group.nodes > 1:
         options += ["--master_addr=$(MASTER_ADDR)", "--master_port=$(MASTER_PORT)", "--node_rank=$(NODE_RANK)"]
     # It knows Python by its bare name.
-    program = [] if _is_plain(command) else [PurePosixPath(command[0]).name]
+    program = [] if _is_python_script(command) else [PurePosixPath(command[0]).name]
     return [_program_beside(command, "msrun"), *options, *program, *command[1:]]
 
 
@@ -290,7 +290,7 @@ def _program_beside(command: list[str], program: str) -> str:
 
 def _started(command: list[str], as_program: list[str]) -> list[str]:
     """A script for the launcher's own Python, and anything else as a program, which keeps the options of Python."""
-    return command[1:] if _is_plain(command) else [*as_program, *command]
+    return command[1:] if _is_python_script(command) else [*as_program, *command]
 
 
 def _deepspeed_options(command: list[str]) -> list[str]:

@@ -74,7 +74,7 @@ def build_training(manifest: Training, namespace: str, equipment: Equipment) -> 
                 **_indexed(nodes),
                 **(_SUCCESS_OF_THE_FIRST if several and started.is_by_first_node else {}),
                 **_failure_handling(nodes),
-                **_deadline(limit),
+                **_active_deadline(limit),
                 "template": template,
             },
         },
@@ -120,7 +120,7 @@ def _failure_handling(nodes: int) -> Object:
     }
 
 
-def _deadline(limit: TimeLimit | None) -> Object:
+def _active_deadline(limit: TimeLimit | None) -> Object:
     """The controller then deletes the pods, which have their grace period for a last checkpoint: it ends at the limit.
 
     The time counts from ``startTime``, so also while pods wait for nodes, but not while the Job is suspended, by a

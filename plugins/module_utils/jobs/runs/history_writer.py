@@ -73,7 +73,7 @@ class HistoryWriter:
         now = datetime.now(timezone.utc)
         known = {_live_workload(plan)["metadata"]["uid"]: plan.pods for plan in plans if plan.pods is not None}
         self._pods |= {uid: pods for uid, pods in known.items() if pods is not None}
-        self._read_pods({_job_id(plan): _live_workload(plan) for plan in plans if plan.pods is None})
+        self._read_missing_pods({_job_id(plan): _live_workload(plan) for plan in plans if plan.pods is None})
         self._stopping_plans |= {_job_id(plan): plan for plan in plans}
         keys: dict[str, KeyChanges] = defaultdict(dict)
         for plan in plans:
@@ -93,7 +93,7 @@ class HistoryWriter:
         last lines of what has failed by the end of a wait, None before it.
         """
         now = datetime.now(timezone.utc)
-        self._read_pods(
+        self._read_missing_pods(
             {
                 _job_id(result.plan): workload
                 for result in results
@@ -108,7 +108,7 @@ class HistoryWriter:
             job, workload, own = _job_id(result.plan), result.workload, keys[result.plan.namespace]
             stopped = self._stopping_plans.get(job)
             # When their pods are gone: a Job is only replaced then, all else is waited for.
-            if stopped and result.error is None and _workload_step(stopped).replaces is (logs is None):
+            if stopped and result.error is None and _stopping_step(stopped).replaces is (logs is None):
                 own.update(self._stopped_keys(stopped, now))
             if workload is None:
                 continue
@@ -141,7 +141,7 @@ class HistoryWriter:
         if not _ends_run(plan):  # The task that has submitted it may have been killed before it recorded that.
             held = self._held_keys(_live_workload(plan), now)
             return {**live_keys(_live_workload(plan), now), **held} if held else held
-        result = REPLACED if _workload_step(plan).replaces else DELETED
+        result = REPLACED if _stopping_step(plan).replaces else DELETED
         return self._ended_keys(_live_workload(plan), RunResult(result, time_as_text(now)), now)
 
     def _begun_keys(self, result: ApplyResult, workload: Object, now: datetime, *, is_unknown: bool) -> Keys:
@@ -190,7 +190,7 @@ class HistoryWriter:
             keys |= pod_keys(uid, hold)
         return keys
 
-    def _read_pods(self, workloads: Mapping[JobId, Object]) -> None:
+    def _read_missing_pods(self, workloads: Mapping[JobId, Object]) -> None:
         missing = {job: one["metadata"]["uid"] for job, one in workloads.items()}
         missing = {job: uid for job, uid in missing.items() if uid not in self._pods}
         if not missing:
@@ -244,17 +244,17 @@ def _job_id(plan: Plan) -> JobId:
     return plan.namespace, plan.name
 
 
-def _workload_step(plan: Plan) -> Step:
+def _stopping_step(plan: Plan) -> Step:
     """What a plan that stops pods does to their workload; a pause may begin with what a queue has of it."""
     return next(step for step in plan.steps if step.kind in WORKLOAD_KINDS)
 
 
 def _live_workload(plan: Plan) -> Object:
-    return _workload_step(plan).live
+    return _stopping_step(plan).live
 
 
 def _ends_run(plan: Plan) -> bool:
-    step = _workload_step(plan)
+    step = _stopping_step(plan)
     return step.action is Action.DELETE or step.replaces
 
 

@@ -116,9 +116,9 @@ class PastRun:
     def last_known(self) -> float:
         """When it ended; if its end was not observed, the last time at which it is known to have run."""
         if self.finished_at:
-            return _unix_time(self.finished_at) or 0.0
+            return _known_time(self.finished_at) or 0.0
         ends = (hold.end or hold.start or hold.created for hold in self.holds.values())
-        return max(self.seen, _unix_time(self.submitted_at or "") or 0.0, *ends)
+        return max(self.seen, _known_time(self.submitted_at or "") or 0.0, *ends)
 
     def known_holds(self, visited: float) -> list[Hold]:
         """What its pods have held; those whose end was not observed, until the pods of the namespace or of the run were
@@ -161,7 +161,7 @@ def good_keys(uid: str, known: Mapping[str, str], digest: str) -> Keys:
 
     None that is recorded is replaced when it is what is submitted: a second rollback has nothing to do.
     """
-    before, kept = (_read_part(known.get(f"{uid}.{part}", ""), part) for part in ("job", "good"))
+    before, kept = (_read_bounded(known.get(f"{uid}.{part}", ""), part) for part in ("job", "good"))
     if not before.get("digest") or digest in (before["digest"], kept.get("digest")):
         return {}
     return {f"{uid}.good": _compact_json({name: before.get(name) for name in ("digest", "manifest", "manifest_note")})}
@@ -241,7 +241,7 @@ def exit_code_of(pods: Iterable[Object]) -> int | None:
             ended = (container.get("state") or {}).get("terminated") or {}
             if isinstance(ended.get("exitCode"), int):
                 codes.append((str(ended.get("finishedAt") or ""), ended["exitCode"]))
-    failed = [code for _unix_time, code in sorted(codes) if code]
+    failed = [code for _moment, code in sorted(codes) if code]
     return failed[-1] if failed else (0 if codes else None)
 
 
@@ -282,7 +282,7 @@ def oldest_half(data: Mapping[str, str]) -> Keys:
 
 
 def _submitted(keys: Mapping[str, str], uid: str) -> str:
-    return str(_read_part(keys.get(f"{uid}.job", ""), "job").get("submitted_at") or "")
+    return str(_read_bounded(keys.get(f"{uid}.job", ""), "job").get("submitted_at") or "")
 
 
 # -- read
@@ -291,7 +291,7 @@ def _submitted(keys: Mapping[str, str], uid: str) -> str:
 def read_limits(config_map: Object | None) -> HistoryLimits:
     """The limits that an administrator has set for a namespace, else the default ones."""
     text = ((config_map or {}).get("metadata", {}).get("annotations") or {}).get(HISTORY_LIMITS, "")
-    found = {name: value for name, value in _read_part(text, "end").items() if name in HistoryLimits._fields}
+    found = {name: value for name, value in _read_bounded(text, "end").items() if name in HistoryLimits._fields}
     if all(type_is_number(value) and 0 < value <= MOST_KEPT for value in found.values()):
         return HistoryLimits(**found)
     return HistoryLimits()
@@ -310,7 +310,7 @@ def slim_history(config_map: Object, *, texts: bool = True) -> dict[str, Any]:
             data[key] = text[:100]
         elif found := _KEY.fullmatch(key):
             part = found["part"]
-            if part in ("job", "good") and not texts and (run := _read_part(text, part)):
+            if part in ("job", "good") and not texts and (run := _read_bounded(text, part)):
                 text = _compact_json({**run, "manifest": None})
             if part != "log" or texts:
                 data[key] = text if len(text) <= _LONGEST[part] else ""
@@ -341,7 +341,7 @@ def read_history(
             found = _KEY.fullmatch(key)
             if found is None:
                 continue
-            data = _read_part(text, found["part"])
+            data = _read_bounded(text, found["part"])
             hold = _hold(found["pod"] or "", data) if data and found["part"] == "pod" else None
             lines = data.get("lines")
             if not data or (found["part"] == "pod" and hold is None) or not isinstance(lines, (list, type(None))):
@@ -362,7 +362,7 @@ def read_history(
 def last_visit(config_maps: Iterable[Object]) -> float | None:
     """Until when all pods of the namespace were seen."""
     found = [(each.get("data") or {}).get(VISITED) for each in config_maps]
-    moments = [moment for text in found if text and (moment := _unix_time(text)) is not None]
+    moments = [moment for text in found if text and (moment := _known_time(text)) is not None]
     return max(moments, default=None)
 
 
@@ -392,7 +392,7 @@ def _fill_run(run: PastRun, data: Mapping[str, Any], *, only_missing: bool) -> N
         value = data.get(name)
         if only_missing and getattr(run, name):
             continue
-        if isinstance(value, str) and not (name in _TIMES and _unix_time(value) is None):
+        if isinstance(value, str) and not (name in _TIMES and _known_time(value) is None):
             setattr(run, name, value)
     if "seen" in data:
         run.seen = max(run.seen, float(data["seen"]))
@@ -434,7 +434,7 @@ def _better_hold(one: Hold | None, other: Hold) -> Hold:
     return max(one, other, key=lambda hold: (hold.end is not None, hold.exact, hold.start is not None, hold.end or 0))
 
 
-def _unix_time(text: str) -> float | None:
+def _known_time(text: str) -> float | None:
     try:
         return read_time(text).timestamp()
     except (OverflowError, ValueError):
@@ -446,7 +446,7 @@ def _compact_json(data: Mapping[str, Any]) -> str:
     return json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
 
 
-def _read_part(text: str, part: str) -> dict[str, Any]:
+def _read_bounded(text: str, part: str) -> dict[str, Any]:
     found = read_object(text, _LONGEST[part])
     return found if _is_plausible(found) else {}
 
