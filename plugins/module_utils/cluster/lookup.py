@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from ..kube.client import Client
@@ -74,16 +74,9 @@ def _namespace_names(client: Client) -> set[str] | None:
 
 def job_names(client: Client, namespaces: Sequence[str] | None) -> list[str]:
     """The names of all jobs and sweeps in the namespaces or the whole cluster (None), as far as they may be listed."""
-
-    def read(query: tuple[str | None, Resource]) -> list[dict[str, Any]]:
-        namespace, resource = query
-        return client.list_objects(resource, namespace, labels=JOB_TYPE, metadata_only=True)
-
-    none: list[dict[str, Any]] = []
-    queries = product([None] if namespaces is None else namespaces, WORKLOADS)
-    found = run_concurrently(lambda query: if_allowed(lambda: read(query), none), queries, client.concurrency)
-    names = {job_name_of(obj) or obj["metadata"]["name"] for objects in found for obj in objects}
-    labels = ((obj["metadata"].get("labels") or {}) for objects in found for obj in objects)
+    found = _metadata_of(client, WORKLOADS, namespaces, labels=JOB_TYPE)
+    names = {job_name_of(obj) or obj["metadata"]["name"] for obj in found}
+    labels = ((obj["metadata"].get("labels") or {}) for obj in found)
     return sorted(names.union(own[SWEEP] for own in labels if own.get(SWEEP)))
 
 
@@ -116,14 +109,8 @@ def job_of_pod(client: Client, name: str, namespaces: Sequence[str] | None) -> J
     """
     if not re.fullmatch(DNS_LABEL, name):
         return None
-
-    def read(namespace: str | None) -> list[dict[str, Any]]:
-        return client.list_objects(POD, namespace, labels=JOB_TYPE, fields=f"metadata.name={name}", metadata_only=True)
-
-    none: list[dict[str, Any]] = []
-    places = [None] if namespaces is None else namespaces
-    found = run_concurrently(lambda place: if_allowed(lambda: read(place), none), places, client.concurrency)
-    jobs = ((pod["metadata"]["namespace"], job_name_of(pod)) for pods in found for pod in pods)
+    pods = _metadata_of(client, (POD,), namespaces, labels=JOB_TYPE, fields=f"metadata.name={name}")
+    jobs = ((pod["metadata"]["namespace"], job_name_of(pod)) for pod in pods)
     return next(((namespace, job) for namespace, job in jobs if job), None)
 
 
@@ -131,14 +118,22 @@ def jobs_of_sweep(client: Client, name: str, namespaces: Sequence[str] | None) -
     """The jobs of the sweep of that name, which tables show as one row, in the namespaces or in the whole cluster."""
     if not re.fullmatch(DNS_LABEL, name):
         return []
+    jobs = _metadata_of(client, (JOB,), namespaces, labels=f"{MANAGED},{SWEEP}={name}")
+    return sorted((obj["metadata"]["namespace"], obj["metadata"]["name"]) for obj in jobs)
 
-    def read(namespace: str | None) -> list[dict[str, Any]]:
-        return client.list_objects(JOB, namespace, labels=f"{MANAGED},{SWEEP}={name}", metadata_only=True)
 
-    none: list[dict[str, Any]] = []
-    places = [None] if namespaces is None else namespaces
-    found = run_concurrently(lambda place: if_allowed(lambda: read(place), none), places, client.concurrency)
-    return sorted((obj["metadata"]["namespace"], obj["metadata"]["name"]) for jobs in found for obj in jobs)
+def _metadata_of(
+    client: Client, resources: Iterable[Resource], namespaces: Sequence[str] | None, **selected: str
+) -> list[dict[str, Any]]:
+    """The metadata of the selected objects, a list for each namespace, or one (None), as far as they may be listed."""
+
+    def read(query: tuple[str | None, Resource]) -> list[dict[str, Any]]:
+        namespace, resource = query
+        none: list[dict[str, Any]] = []
+        return if_allowed(lambda: client.list_objects(resource, namespace, metadata_only=True, **selected), none)
+
+    queries = product([None] if namespaces is None else namespaces, resources)
+    return list(chain.from_iterable(run_concurrently(read, queries, client.concurrency)))
 
 
 def sweep_text(name: str, jobs: Sequence[JobId]) -> str:

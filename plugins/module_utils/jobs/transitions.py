@@ -193,11 +193,7 @@ def not_scalable_reason(kind: str, *, autoscaled: bool) -> str | None:
     return None
 
 
-def _patch_plan(
-    job: LiveJob,
-    action: Action,
-    fields: Iterable[tuple[tuple[str, ...], Any]] = (),
-) -> Plan:
+def _patch_plan(job: LiveJob, action: Action, fields: Iterable[tuple[tuple[str, ...], Any]] = ()) -> Plan:
     """The plan that sets fields of the workload where they differ."""
     others = (Step(Action.UNCHANGED, {}, obj) for obj in job.dependents)
     return Plan(job.name, job.namespace, job.kind, (_patch_step(job.workload, action, fields), *others))
