@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A cluster for the integration tests: the simulated one, or the one that GPUCTL_TEST_KUBECONFIG names.
 
+GPUCTL_TEST_KUBERNETES is the version of the simulated one, such as 1.31; by default the newest.
 Every test works in a namespace of its own that goes away after it, and through a proxy that counts requests.
 """
 
@@ -14,6 +15,7 @@ import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import ADMINISTER, SUBMIT
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import cluster_roles
 from kubesim import Cluster
+from kubesim.versions import NEWEST
 
 from . import recorder as recording
 from .accounts import account, make_priority_classes
@@ -31,7 +33,8 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield Path(given).resolve()
         return
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    with Cluster(nodes=4).running() as cluster:
+    version = os.environ.get("GPUCTL_TEST_KUBERNETES") or NEWEST
+    with Cluster(nodes=4, version=version).running() as cluster:
         cluster.kubeconfig(path)
         yield path
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.features import ADMISSION_POLICIES
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import ADMINISTER, SUBMIT
 
 from .accounts import account
+from .api import require
 from .manifests import training
 from .recorder import Recorder
 from .test_plan import Scene, scene
@@ -21,6 +23,7 @@ __all__ = ["scene"]
 @pytest.fixture
 def guarded(scene: Scene, recorder: Recorder) -> Iterator[Scene]:
     """A team that may use one GPU in a job, and asks for two. Only a cluster administrator may write policies."""
+    require(scene.api, ADMISSION_POLICIES)
     recorder.identity = scene.api
     name, team = f"{scene.field.prefix}-policy", scene.teams["a"]
     policy: dict[str, Any] = {"kind": "policy", "policy": {"name": name}, "teams": {team: {"max_gpus_per_job": 1}}}

@@ -17,12 +17,13 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_decla
     Declaration,
     pool_config_map,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.features import ADMISSION_POLICIES
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import pool_config_map_name
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import SUBMIT
 
 from .accounts import account, make_priority_classes
 from .ansible import Ansible
-from .api import Api, eventually
+from .api import Api, eventually, require
 from .manifests import compute, training
 from .pools import SYSTEM
 from .recorder import Recorder
@@ -68,6 +69,7 @@ class Place:
 
 @pytest.fixture
 def place(ansible: Ansible, api: Api, recorder: Recorder, namespace: str) -> Iterator[Place]:
+    require(api, ADMISSION_POLICIES)
     recorder.identity = api
     here = Place(ansible, api, recorder, namespace)
     yield here

@@ -20,6 +20,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_op
     PROXY_HEADERS,
     connection_argument_spec,
 )
+from kubesim.versions import NEWEST, RELEASES
 
 from tools.environments import declared
 from tools.tree import ROOT, files
@@ -189,6 +190,17 @@ def test_ci_runs_make_targets_and_every_environment() -> None:
     targets |= {target for command in commands for target in re.findall(r"^make ([a-z-]+)", command)}
     assert targets <= set(re.findall(r"^([a-z-]+):", _text("Makefile"), re.MULTILINE))
     assert [name for matrix in matrices for name in matrix.get("environment", ())] == list(declared())
+
+
+def test_the_integration_tests_run_on_every_simulated_version_of_kubernetes() -> None:
+    """On the newest as a target of the matrix, on the others by GPUCTL_TEST_KUBERNETES."""
+    jobs = load(".github/workflows/nightly.yml")["jobs"]
+    assert "integration" in jobs["target"]["strategy"]["matrix"]["target"]
+    assert [*jobs["kubernetes"]["strategy"]["matrix"]["kubernetes"], NEWEST] == list(RELEASES)
+    assert jobs["kubernetes"]["steps"][-1] == {
+        "run": "make integration",
+        "env": {"GPUCTL_TEST_KUBERNETES": "${{ matrix.kubernetes }}"},
+    }
 
 
 def test_actions_are_pinned() -> None:
