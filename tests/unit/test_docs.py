@@ -158,6 +158,39 @@ def test_the_versions_of_the_readme_are_tested() -> None:
     ] == []
 
 
+def test_the_versions_of_the_support_policy_are_those_of_the_readme() -> None:
+    supported = dict(re.findall(r"^\| (\w[\w-]+) \| ([^|]+) \|", README, re.MULTILINE))
+    rows = dict(re.findall(r"^   \* - ([\w-]+)\n     - (.+)$", GUIDES["guide_support"], re.MULTILINE))
+    said = {name: re.sub(r": \[.*", "", supported[name]) for name in ("ansible-core", "Python", "Kubernetes")}
+    assert {name: rows[name] for name in said} == said
+
+
+def test_the_guide_to_upgrades_has_a_row_for_each_change_that_breaks() -> None:
+    fragments = (ROOT / "changelogs" / "fragments").glob("*.yml")
+    breaking = [each for path in fragments for each in yaml.safe_load(path.read_text()).get("breaking_changes", ())]
+    of_security = GUIDES["guide_upgrade"].partition("What is refused since then")[2].partition("From a checkout")[0]
+    rows = GUIDES["guide_upgrade"].replace(of_security, "").replace("   * - What changes\n", "")
+    assert rows.count("   * - ") == len(breaking)
+
+
+PROOF = (ROOT / "docs" / "proof.md").read_text(encoding="utf-8")
+
+
+def test_what_proves_a_claim_is_there() -> None:
+    rows = "".join(re.findall(r"^\| .* \|$", PROOF, re.MULTILINE))
+    paths = set(re.findall(r"`((?:tests|tools)/[\w./-]+)`", rows))
+    assert paths
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"make ([a-z-]+)", rows)) <= targets
+
+
+def test_each_claim_of_the_readme_has_its_proof() -> None:
+    claims = re.findall(r"^- \*\*([^*]+)\.\*\*", README, re.MULTILINE)
+    assert claims
+    assert [claim for claim in claims if f"**{claim}**" not in PROOF] == []
+
+
 def test_links_within_the_readme_lead_to_a_heading() -> None:
     headings = re.findall(r"^#+ (.+)$", README, re.MULTILINE)
     anchors = {re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in headings}
