@@ -220,7 +220,9 @@ results:
               description: The value with which it runs. V(none) if the field is to be left out.
               type: str
         verdict:
-          description: V(now) or V(after_preemption). V(after_jobs) if nothing else helps a job that never runs.
+          description:
+            - V(now) or V(after_preemption). If neither can be had, and the job never runs otherwise, V(after_jobs), or V(unknown) if it
+              may also run before that.
           type: str
     unknown:
       description: What cannot be judged. Empty unless the verdict is V(unknown), or V(never) in spite of that.

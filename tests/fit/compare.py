@@ -109,7 +109,8 @@ def _check_change(
     observed, pods = stage.try_job(changed)
     stage.clean()
     tally.changes += 1
-    if observed != {RUNS_NOW: NOW, AFTER_PREEMPTION: PREEMPTS, AFTER_JOBS: STUCK}[change.verdict]:
+    one_of = {RUNS_NOW: [NOW], AFTER_PREEMPTION: [PREEMPTS], AFTER_JOBS: [STUCK], UNKNOWN: [NOW, PREEMPTS, STUCK]}
+    if observed not in one_of[change.verdict]:
         found = f"with {change.fields}, predicted {change.verdict}, observed {observed} {_messages(pods)}"
         tally.wrong.append(f"{where}, {job.name}: {found}\n  {changed.template['spec']} x{changed.number}")
 

@@ -16,6 +16,7 @@ from .worlds import (
     DEVICE_CLASS,
     DRIVER,
     FREE,
+    LABELS,
     LIMITED,
     MARK,
     OTHER,
@@ -53,7 +54,9 @@ class Stage:
         self.world: RandomWorld | None = None
         self.victims: set[tuple[str, str]] = set()  # the jobs of which the last one that was tried preempted pods
         self._made: list[str] = []  # paths of the objects of manifests
-        self._labels: dict[str, set[str]] = {name: set() for name in nodes}
+        # Those of the worlds of an earlier run are removed as well: a seed is the same world again.
+        live = {node["metadata"]["name"]: set(node["metadata"].get("labels") or ()) for node in api.list("node")}
+        self._labels = {name: live[name].intersection(LABELS) for name in nodes}
         for name, (value, policy) in CLASSES.items():
             body: Object = {"metadata": {"name": name}, "value": value}
             if policy:
@@ -299,18 +302,17 @@ class Stage:
         if wanted is None:
             return QUOTA, []
         self._until(lambda: len(self._judged(job)) == wanted, quick=True)
-        pods = self._judged(job)
-        if wanted < job.number:
-            return QUOTA, pods
-        word, pods = self._word(job, before, pods)
+        word, pods = self._word(job, wanted, before)
         self.victims = {before[uid] for uid in before.keys() - self._undisturbed().keys()}
-        return word, pods
+        return word if wanted == job.number else QUOTA, pods
 
-    def _word(self, job: Job, before: dict[str, tuple[str, str]], pods: list[Object]) -> tuple[str, list[Object]]:
+    def _word(self, job: Job, wanted: int, before: dict[str, tuple[str, str]]) -> tuple[str, list[Object]]:
+        """What becomes of the pods that the server lets in."""
+        pods = self._judged(job)
         if before.keys() - self._undisturbed().keys() or any(
             (pod.get("status") or {}).get("nominatedNodeName") for pod in pods
         ):
-            settled = self._after_preemption(job)
+            settled = self._after_preemption(job, wanted)
             return (PREEMPTS if settled else STUCK), self._judged(job)
         return (NOW if all(pod["spec"].get("nodeName") for pod in pods) else STUCK), pods
 
@@ -368,7 +370,7 @@ class Stage:
         self._until(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in self._running()))
         self._until(self._is_quota_right)
 
-    def _after_preemption(self, job: Job) -> bool:
+    def _after_preemption(self, job: Job, wanted: int) -> bool:
         """Whether all its pods get nodes once what was preempted is gone; the scheduler backs off between attempts.
 
         It gives up on a pod if it says so for long enough that what was preempted is gone. And now and then it does not
@@ -379,7 +381,7 @@ class Stage:
         while (waited := time.monotonic() - began) < 60:
             pods = self._judged(job)
             waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
-            if len(pods) == job.number and not waiting:
+            if len(pods) == wanted and not waiting:
                 return True
             if waited > 12 and waiting and all("preemption:" in _message(pod) for pod in waiting):
                 return False

@@ -29,6 +29,8 @@ IMAGE = "registry.local/busybox:1"
 DRIVER = DEVICE_CLASS = "gpu.nvidia.com"  # as the pools of manifests with claimed devices expect them
 RUNTIME_CLASS = "fit-runtime"
 RDMA, CLIQUE, MEMORY = "rdma/fit", "nvidia.com/gpu.clique", "nvidia.com/gpu.memory"
+GENERATION = "fit.test/generation"
+LABELS = (ZONE, RACK, POOL, TYPE, CLIQUE, MEMORY, GENERATION)  # that nodes may have or lack
 
 
 @dataclass
@@ -152,7 +154,7 @@ def _node(chance: random.Random, name: str, index: int) -> Object:
     if chance.random() < 0.8:
         labels[RACK] = f"rack-{index % 3}"
     if chance.random() < 0.5:
-        labels["fit.test/generation"] = str(chance.randint(1, 5))
+        labels[GENERATION] = str(chance.randint(1, 5))
     if kind in ("gpu", "big"):
         amounts[GPU] = "8" if kind == "gpu" else "16"
     elif kind == "mig":
@@ -484,8 +486,8 @@ def _affinity(chance: random.Random, name: str, number: int) -> Object:
                 {"key": POOL, "operator": "In", "values": ["a"]},
                 {"key": RACK, "operator": "Exists"},
                 {"key": TYPE, "operator": "NotIn", "values": ["H100"]},
-                {"key": "fit.test/generation", "operator": "Gt", "values": ["2"]},
-                {"key": "fit.test/generation", "operator": "DoesNotExist"},
+                {"key": GENERATION, "operator": "Gt", "values": ["2"]},
+                {"key": GENERATION, "operator": "DoesNotExist"},
             ]
         )
         terms = [{"matchExpressions": [rule]}]

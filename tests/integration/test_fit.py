@@ -19,7 +19,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import (
     MANAGED_BY,
 )
 from fit.compare import Tally, compare
-from fit.observed import Stage
+from fit.observed import QUOTA, Stage
+from fit.worlds import LIMITED, MARK, OTHER, RACK, Job, RandomWorld
 from kubesim import Cluster
 
 from .ansible import Ansible, Run
@@ -61,6 +62,29 @@ def test_the_scheduler_agrees(kubeconfig: Path, api: Api):
     assert tally.wrong == [], "\n".join(tally.wrong)
     assert tally.pairs >= 16
     assert len(tally.verdicts) >= 3
+
+
+def test_who_is_preempted_is_seen_also_where_a_quota_keeps_pods_out(api: Api):
+    """Of two pods the quota lets in one, for which another team's pod goes."""
+    stage = Stage(api, [node["metadata"]["name"] for node in api.list("node")][:1], real=False)
+    main = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+
+    def template(labels: dict[str, str], **spec: Any) -> dict[str, Any]:
+        return {"metadata": {"labels": labels}, "spec": {"containers": [main], "nodeSelector": {RACK: "one"}, **spec}}
+
+    world = RandomWorld(0)
+    amounts = {"cpu": "8", "memory": "8Gi", "pods": "8", "nvidia.com/gpu": "8"}
+    here = {"name": stage.nodes[0], "labels": {RACK: "one"}, "taints": [], "unschedulable": False, "amounts": amounts}
+    world.nodes = [here]
+    there = template({"app": "there", MARK: "run"}, nodeName=stage.nodes[0])
+    there["metadata"] |= {"name": "there", "namespace": OTHER}
+    world.pods = [{"apiVersion": "v1", "kind": "Pod", **there}]
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "fit", "namespace": LIMITED}}
+    world.quota = {**quota, "spec": {"hard": {"pods": "1"}}}
+    stage.set_up(world)
+    wanted = template({"app": "wanted", MARK: "try"}, priorityClassName="fit-high")
+    assert stage.try_job(Job("wanted", LIMITED, wanted, 2))[0] == QUOTA
+    assert stage.victims == {(OTHER, "there")}
 
 
 @pytest.mark.nightly

@@ -765,10 +765,11 @@ class _Trial:
                 yield resource
 
     def _later_change(self, job: FitJob, variants: Variants) -> Iterator[FitChange]:
-        """The first change that makes the job run once others have ended."""
+        """The first change that makes the job run once others have ended; perhaps before, if that is not certain."""
         for change, other in self._let_in(job, variants, lambda change: True):
             if self._ever_fits(other):
-                yield replace(change, verdict=AFTER_JOBS)
+                waits = {one.kind for one in self._explore(other, other.number)} == {STUCK}
+                yield replace(change, verdict=AFTER_JOBS if waits else UNKNOWN)
                 return
 
     def _let_in(self, job: FitJob, variants: Variants, is_wanted: IsWanted) -> Iterator[tuple[FitChange, FitJob]]:

@@ -29,6 +29,7 @@ _RESULTS = {
     NOW: "it runs now",
     AFTER_PREEMPTION: "it runs by preempting others",
     AFTER_JOBS: "it runs after others have ended",
+    UNKNOWN: "it may run now or by preempting others, and runs after they have ended",
 }
 _WORDS = {
     CORDONED: "{is} cordoned",

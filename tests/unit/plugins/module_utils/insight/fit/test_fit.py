@@ -782,6 +782,23 @@ def test_the_first_change_of_each_field_that_helps() -> None:
     assert tried == [3]  # Of 7 the node has too little, and once a change of the field helps, no other is built.
 
 
+@pytest.mark.parametrize(("priority", "expected"), [(1, "unknown"), (1000, "after_jobs")])
+def test_a_later_change_does_not_promise_to_wait_for_what_it_may_preempt(priority: int, expected: str) -> None:
+    """Both pods are nominated at once, perhaps in different racks: they may run by preempting, or only later."""
+    nodes = [node(name, rack=rack) for name, rack in (("a", "r1"), ("b", "r1"), ("c", "r2"), ("d", "r2"))]
+    pods = [placed_pod(pod(f"on-{name}", name, 8, priority=priority)) for name in "abcd"]
+    snapshot = FitSnapshot([roomy_node(one) for one in nodes], pods, priority_classes=CLASSES)
+
+    def two(gpus: int) -> Any:
+        return snapshot.job_of([job(number=2, gpus=gpus, affinity=near("new"), priorityClassName="high")])
+
+    def variants(wanted: Any, is_wanted: Any) -> Any:
+        yield FitChange((("resources.gpu", "9", "8"),)), two(8)
+
+    found = fit_jobs(snapshot.cluster({}), [two(9)], variants)[0]
+    assert (found.verdict, [change.verdict for change in found.changes]) == ("never", [expected])
+
+
 def test_changes_that_leave_another_resource_too_little_are_not_tried() -> None:
     snapshot = FitSnapshot([roomy_node(node("a"))], [placed_pod(pod("p", "a", 8))])
     asked: dict[str, bool] = {}
