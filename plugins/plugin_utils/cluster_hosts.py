@@ -42,7 +42,7 @@ def cluster_options(
 def cluster_environment(options: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
     """Variables for a task on a cluster with these options: empty those that are about another cluster.
 
-    A cluster that is down is one of several, so its task gives up early unless somebody says otherwise.
+    A cluster that is down is one of several, so its task gives up early unless an option or variable sets another time.
     """
     if not options:
         return {}

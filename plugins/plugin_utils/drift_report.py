@@ -115,7 +115,7 @@ def _hidden(number: int) -> str:
 def _restore_argument(fields: Iterable[str]) -> str:
     """An example to copy, of a field whose name neither a shell nor Ansible reads as anything else.
 
-    Whoever may change a workload chooses names, such as those of variables and mount paths.
+    An account that may change a workload chooses names, such as those of variables and mount paths.
     """
     field = next(filter(_PLAIN.fullmatch, fields), None)
     return f"-e 'gpuctl_restore={field}'" if field else ""

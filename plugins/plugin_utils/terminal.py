@@ -70,7 +70,7 @@ class TaskScreen:
         self.colors = bool(ANSIBLE_COLOR)
         self.interval = _CHANGED_EVERY if self.changes else RARELY
         self._prefix = prefix
-        self._shown = ""
+        self._visible_line = ""
         self._printing = RLock()
         self._interrupted = False
         self._busy = 0
@@ -90,16 +90,16 @@ class TaskScreen:
             return
         # The return makes Python flush a line that has not ended. A line as wide as the terminal would break.
         width = terminal_width() - 1
-        if (shown := cut(line[: width + 1], width)) != self._shown:
+        if (shown := cut(line[: width + 1], width)) != self._visible_line:
             Display().display(f"{_ERASE_LINE}{shown}", newline=False, screen_only=True)
-            self._shown = shown
+            self._visible_line = shown
 
     def erase(self) -> None:
         """Remove the line that is shown, before anything else is printed."""
         with self._uninterrupted():
-            if self._shown:
+            if self._visible_line:
                 Display().display(_ERASE_LINE, newline=False, screen_only=True)
-                self._shown = ""
+                self._visible_line = ""
 
     @contextmanager
     def _uninterrupted(self) -> Iterator[None]:
@@ -121,7 +121,7 @@ class TaskScreen:
             self._interrupted = True
             if self._busy:  # It ends once that is printed.
                 return
-            if text or self._shown:
+            if text or self._visible_line:
                 _write_to_terminal(f"\n{text}\n" if text else "\n")
             if callable(former):
                 former(number, frame)

@@ -21,7 +21,7 @@ from .text_table import cut
 
 _PREFIX = "gpuctl"
 _ALMOST_THE_SAME = 0.85
-_SHOWN = 60
+_LONGEST_VALUE = 60
 
 
 def unknown_variables(given: Iterable[Any], known: Collection[str]) -> list[str]:
@@ -153,7 +153,7 @@ def _value_problem(variable: Variable, values: Mapping[str, Any]) -> str | None:
     if _is_blank(variable, value):
         such_as = f", such as {variable.example}," if variable.example else ""
         return f"{name}: empty. Give a value{such_as} or leave it out." if variable.not_empty else None
-    shown = "" if variable.secret else f": {cut(one_line(str(value)), _SHOWN)}"
+    shown = "" if variable.secret else f": {cut(one_line(str(value)), _LONGEST_VALUE)}"
     what, hint, check = _TYPES[variable.type]
     try:
         check(value)
@@ -161,7 +161,7 @@ def _value_problem(variable: Variable, values: Mapping[str, Any]) -> str | None:
         return f"{name}: not {what}{shown}. {hint}{f' such as {variable.example}' if variable.example else ''}."
     chosen = validation.check_type_list(value) if variable.type == "list" else [value]
     if variable.choices and (unknown := [each for each in map(_stripped, chosen) if each not in variable.choices]):
-        shown = "" if variable.secret else f": {cut(one_line(', '.join(unknown)), _SHOWN)}"
+        shown = "" if variable.secret else f": {cut(one_line(', '.join(unknown)), _LONGEST_VALUE)}"
         valid = f"one of: {', '.join(variable.choices)}" if len(variable.choices) > 1 else variable.choices[0]
         return f"{name}: unknown value{shown}. Use {valid}."
     return None

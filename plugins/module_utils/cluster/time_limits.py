@@ -16,7 +16,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
 
 def limit_seconds(job: Mapping[str, Any]) -> int | None:
-    """How long the pods of a Job may run: until they are told to end, and their grace period; None without a limit."""
+    """How long the pods of a Job may run: until they get SIGTERM, and their grace period; None without a limit."""
     seconds = job["spec"].get("activeDeadlineSeconds")
     if seconds is None:
         return None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .job_options import JobOptions
 
 _DEPENDENTS = ("Service", "ConfigMap", "ResourceClaimTemplate")
-# Copies of one job that are read: a restart leaves one, and whoever may write them can write thousands of a megabyte.
+# Copies of one job that are read: a restart leaves one, and an account with write access can create thousands of 1 MB.
 _MOST = 10
 
 

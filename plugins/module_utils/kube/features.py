@@ -99,7 +99,7 @@ CLOSED_STREAMS = Feature(
     (1, 30),
     "gpuctl_copy",
     OTHER_WAY,
-    "the command is told the size of what it reads",
+    "the command gets the size of what it reads",
     gate="TranslateStreamCloseWebsocketRequests",
 )
 

@@ -19,13 +19,13 @@ class TooMuchError(Exception):
 
 
 class Budget:
-    """What is left of the limits."""
+    """What remains of the limits."""
 
     def __init__(self) -> None:
-        self._left = dict(LIMITS)
+        self._remaining = dict(LIMITS)
 
     def spend(self, what: What, number: int) -> None:
         """Raises TooMuchError."""
-        self._left[what] -= number
-        if self._left[what] < 0:
+        self._remaining[what] -= number
+        if self._remaining[what] < 0:
             raise TooMuchError(f"more than {LIMITS[what]} {what}")

@@ -21,7 +21,7 @@ class TrainingJobSection(JobSection):
     )
     time_limit: rules.TimeLimit | None = Field(
         default=None,
-        description="How long the training may run, from 15m to 366d. It is told to end (SIGTERM) five minutes "
+        description="How long the training may run, from 15m to 366d. It gets SIGTERM five minutes "
         "before. By default, what the pool says, or no limit.",
         examples=["12h"],
     )

@@ -2,7 +2,7 @@
 """Load manifests: files or a definition in, validated models out, or every error in them at once.
 
 The steps of one document: text -> tree (yaml_text, tree) -> a tree for each training of its matrix (matrix) -> data by
-field names (reader, spelling) -> model (models).
+field names (reader, spelling) -> model (kinds, job_models and the other *_model files).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from ...queues.backends import BACKENDS
 from ...queues.gangs import DEFAULT_SCHEDULER, GANG_HINT, one_by_one
 from ...rbac.levels import cluster_roles, role_name
 from ..prometheus.prometheus_service import names_prometheus
-from .scaling import broken_road
+from .scaling import path_breaks
 from .snapshot import ExaminedNode, Snapshot
 
 ERROR, WARNING, OK, UNKNOWN = "error", "warning", "ok", "unknown"
@@ -164,7 +164,7 @@ def _controller_clock(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _node_clocks(snapshot: Snapshot) -> Iterator[Finding]:
-    """A kubelet renews its Lease by its own clock."""
+    """A kubelet writes the renewTime of its Lease by the clock of its node."""
     renewed = {
         lease["metadata"]["name"]: lease["spec"]["renewTime"]
         for lease in snapshot.leases
@@ -186,6 +186,7 @@ def _skew_text(skew: timedelta) -> str:
 
 # -- nodes and devices -------------------------------------------------------------------------------------------------
 
+# For each of them, the node controller taints the node NoSchedule (docs, "Taints and Tolerations").
 _TROUBLE = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 
 
@@ -259,6 +260,7 @@ def _device_counts(snapshot: Snapshot) -> Iterator[Finding]:
         for row in each.node.devices:
             capacity = each.capacity.get(row.resource, 0)
             allocatable = each.node.allocatable.get(row.resource, 0)
+            # The kubelet counts unhealthy devices in capacity only (devicemanager/manager.go, GetCapacity).
             if allocatable < capacity:
                 problem = f"{capacity - allocatable} of {row.text(capacity)} ({row.resource}) are unhealthy"
                 hint = "See the logs of the device plugin, and those of the kernel, such as Xid errors of NVIDIA."
@@ -273,7 +275,7 @@ def _device_counts(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _drivers(snapshot: Snapshot) -> Iterator[Finding]:
-    """Versions of drivers and runtimes that differ within a pool, where a job runs on any of the nodes."""
+    """Versions of drivers and runtimes that differ within a pool: a job may run on any of its nodes."""
     for profile in catalog().profiles.values():
         for what in ("driver", "runtime"):
             label = profile.part("labels").get(what)
@@ -372,7 +374,7 @@ def _wanted_queues(snapshot: Snapshot) -> dict[str, set[str]]:
 
 
 def _gangs(snapshot: Snapshot) -> Iterator[Finding]:
-    """Trainings on several nodes whose pods kube-scheduler places one by one."""
+    """Trainings on several nodes whose pods kube-scheduler places one by one: two of them can block each other."""
     in_kueue = {
         (obj["metadata"]["namespace"], obj["metadata"]["name"])
         for obj in snapshot.workloads
@@ -408,7 +410,7 @@ def _autoscaler_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """The metric that a service is scaled by must be served by an API service, and have a value."""
     for obj in snapshot.autoscalers:
         place = f"{obj['metadata']['name']} in namespace {obj['metadata']['namespace']}"
-        broken = list(broken_road(snapshot.scaling, obj, snapshot.groups))
+        broken = list(path_breaks(snapshot.scaling, obj, snapshot.groups))
         for problem, hint in broken:
             yield Finding(WARNING, place, problem, hint)
         if not broken and (text := autoscaler_problem(obj)):
@@ -460,7 +462,7 @@ def _storage(snapshot: Snapshot) -> Iterator[Finding]:
         problem = "no default StorageClass" if snapshot.storage_classes else "no StorageClass"
         hint = f"Annotate one with {_DEFAULT_CLASS}=true. Claims that name no class stay pending without it."
         yield Finding(WARNING, "cluster", problem, hint)
-    elif len(default) > 1:
+    elif len(default) > 1:  # plugin/pkg/admission/storage/storageclass/setdefault takes the newest.
         hint = f"Remove the annotation {_DEFAULT_CLASS} from all but one. Kubernetes uses the newest."
         yield Finding(WARNING, "cluster", f"{len(default)} default StorageClasses: {', '.join(sorted(default))}", hint)
 
@@ -480,6 +482,7 @@ def _priority_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _terminating_namespaces(snapshot: Snapshot) -> Iterator[Finding]:
+    """Namespaces that a finalizer keeps: nothing can be created in them, and their names are not free."""
     for obj in snapshot.namespaces:
         deleted = obj["metadata"].get("deletionTimestamp")
         if deleted and is_managed(obj) and snapshot.clock - read_time(deleted) > _SETTLED:
@@ -488,6 +491,7 @@ def _terminating_namespaces(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _terminating_pods(snapshot: Snapshot) -> Iterator[Finding]:
+    """Pods that still hold their devices: only the kubelet of their node, or a forced deletion, removes them."""
     ready = {each.node.name for each in snapshot.nodes if each.node.status != FAULTY}
     for pod in snapshot.pods:
         if pod.is_managed and pod.deleted_at and snapshot.clock - read_time(pod.deleted_at) > _SETTLED:
@@ -503,7 +507,7 @@ def _terminating_pods(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _orphans(snapshot: Snapshot) -> Iterator[Finding]:
-    """Services and the like whose job has gone."""
+    """Services and the like whose job was deleted: a Service keeps its node port."""
     jobs = {_place_of(obj) for obj in snapshot.workloads}
     parts = [obj for obj in snapshot.services if is_managed(obj)] + snapshot.autoscalers + snapshot.config_maps
     for obj in parts:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The road of a metric to the autoscaler of a service: who serves it, whether it is listed, and whether a value comes.
+"""The path of a metric to the autoscaler of a service: who serves it, whether it is listed, and whether a value comes.
 
 Where it ends, Prometheus is asked whether it has what an adapter would serve. In a cluster whose services scale by CPU
 only, nothing is read.
@@ -92,7 +92,7 @@ def read_scaling_metrics(
     return ScalingMetrics(unavailable, listed, found, _recorded_series(prometheus, lost) if lost else {})
 
 
-def broken_road(metrics: ScalingMetrics, autoscaler: Object, groups: Mapping[str, str]) -> Iterator[Broken]:
+def path_breaks(metrics: ScalingMetrics, autoscaler: Object, groups: Mapping[str, str]) -> Iterator[Broken]:
     """The first thing wrong with each metric of an autoscaler."""
     for metric in asked_metrics(autoscaler):
         group = SERVED.get(metric.type)
@@ -130,7 +130,7 @@ def _metric_hint(metrics: ScalingMetrics, autoscaler: Object, metric: AskedMetri
     if found == EXPORTED:
         return (
             "Prometheus has it from the exporter, but not the recorded series. Run the role monitoring, and check that "
-            "Prometheus loads its rules, and that kube-state-metrics tells the labels of pods."
+            "Prometheus loads its rules, and that kube-state-metrics exports the labels of pods."
         )
     if found == NOTHING:
         return "Prometheus has no utilization of its pods. Check that it scrapes the exporter on their nodes."
@@ -165,7 +165,7 @@ def _has_pods(autoscaler: Object) -> bool:
 
 
 def _is_listed(metric: AskedMetric, listed: Mapping[str, frozenset[str]]) -> bool:
-    """KEDA lists none of its metrics, so only those of pods are looked for."""
+    """Whether discovery names it. External metrics are not looked up: KEDA lists none of those that it serves."""
     return metric.type != "Pods" or CUSTOM not in listed or f"pods/{metric.name}" in listed[CUSTOM]
 
 

@@ -174,6 +174,7 @@ def read_snapshot(task: Task[Any]) -> Snapshot:
 
 
 def _why_no_answer(task: Task[Any]) -> str | None:
+    """None where the options name no Prometheus; empty if it answers."""
     if not prometheus_settings(task.options, task.environ).is_set:
         return None
     try:
@@ -255,6 +256,7 @@ def _managed_metadata(*resources: Resource, labels: str = MANAGED) -> Callable[[
 
 
 def _offering(client: Client) -> frozenset[str]:
+    """The nodes for which a driver offers devices to claim (Dynamic Resource Allocation)."""
     return frozenset(obj["spec"].get("nodeName") or "" for obj in client.list_objects(RESOURCE_SLICE))
 
 

@@ -24,7 +24,7 @@ from .state_file import StateFileError
 
 NAME = "runwhere.gpuctl.jobs"
 _STOP_TIMEOUT = 5.0  # seconds for the thread to end
-_LOOK = 0.02  # seconds between two looks whether an event was taken
+_POLL_INTERVAL = 0.02  # seconds
 
 
 class SourceFailed(Exception):
@@ -45,13 +45,13 @@ async def run_source(queue: Any, args: Mapping[str, Any]) -> None:
 
 
 class _Run:
-    """The thread with the source, and the events on their way to the queue."""
+    """The thread of the source, and the event that it is putting into the queue."""
 
     def __init__(self, queue: Any, echo: Any, params: Mapping[str, Any]) -> None:
         self._queue, self._echo = queue, echo
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._on_its_way: Future[None] | None = None
+        self._pending_put: Future[None] | None = None
         self._is_stopping = False
         self._masked: set[str] = set()
         self._source = self._prepared(params)
@@ -64,8 +64,8 @@ class _Run:
         finally:
             self._is_stopping = True
             self._source.stop()
-            if self._on_its_way is not None:
-                self._on_its_way.cancel()
+            if self._pending_put is not None:
+                self._pending_put.cancel()
             await asyncio.shield(self._loop.run_in_executor(None, self._thread.join, _STOP_TIMEOUT))
 
     def _prepared(self, params: Mapping[str, Any]) -> JobsSource:
@@ -85,7 +85,7 @@ class _Run:
         return JobsSource(task, client, self._deliver)
 
     def _work(self) -> None:
-        """The thread. StopIteration cannot be the outcome of a future: no exception leaves as it is."""
+        """The thread. Every exception becomes a SourceFailed: a future does not take a StopIteration."""
         failure: SourceFailed | None = None
         try:
             self._source.run()
@@ -113,13 +113,13 @@ class _Run:
     def _deliver(self, event: dict[str, Any]) -> None:
         """In the thread: return when the event was taken. Raises HandOverCancelled."""
         masked = redact(event, self._masked)
-        self._on_its_way = asyncio.run_coroutine_threadsafe(self._put_event(masked), self._loop)
+        self._pending_put = asyncio.run_coroutine_threadsafe(self._put_event(masked), self._loop)
         if self._is_stopping:
-            self._on_its_way.cancel()
-        self._on_its_way.result()
+            self._pending_put.cancel()
+        self._pending_put.result()
 
     async def _put_event(self, event: dict[str, Any]) -> None:
-        """An event that only lies in the queue is lost with the process."""
+        """Return once the rule engine has taken the event: one that is still queued is lost when the process ends."""
         await self._queue.put(event)
         if self._echo is not None:
             await self._echo.get()
@@ -127,7 +127,7 @@ class _Run:
         inner = getattr(self._queue, "queue", self._queue)  # FilteredQueue of ansible-rulebook
         await asyncio.sleep(0)
         while not inner.empty():
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_INTERVAL)
 
 
 def _validated_arguments(args: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def node_change(node: Object, known: KnownNode | None) -> tuple[KnownNode, bool]
 
 
 def quota_uses(quota: Object) -> Iterator[QuotaUse]:
-    """The limits of a ResourceQuota that Kubernetes has counted; a limit of 0 forbids, and is not used up."""
+    """The limits of a ResourceQuota and their use, once Kubernetes has counted it; 0 is a ban and never used up."""
     uses = usage(quota)
     groups: dict[str, Any] = {name: uses.pop(name) or {} for name in ("accelerators", "device_classes")}
     flat = {**uses, **{f"{group}.{name}": use for group, found in groups.items() for name, use in found.items()}}

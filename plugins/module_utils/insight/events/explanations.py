@@ -24,7 +24,7 @@ Object = dict[str, Any]
 def failure_details(task: Task[Any], workload: Object, log_lines: int) -> tuple[str | None, dict[str, Any]]:
     """The reason, and ``exit_code``, ``failed_pod`` and ``last_lines``, which are None and empty if they are not known.
 
-    The lists of the job's pods and of the warnings of its namespace, and the log of one container.
+    Reads the pods of the job, the warnings of its namespace, and the log of one container.
     """
     client = task.client()
     secrets = live_secret_values(workload)
@@ -81,6 +81,7 @@ def _first_failure(pods: Sequence[Object]) -> tuple[str, str] | None:
 
 
 def _exit_code(pods: Sequence[Object], pod: str, name: str) -> int | None:
+    """Init containers included: they fail a pod, too."""
     for each in pods:
         status = each.get("status", {})
         for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
@@ -91,6 +92,7 @@ def _exit_code(pods: Sequence[Object], pod: str, name: str) -> int | None:
 
 
 def _end_state(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """How a container ended; of one that the kubelet has restarted since, the end before that."""
     ended: Mapping[str, Any] | None = (container.get("state") or {}).get("terminated") or (
         container.get("lastState") or {}
     ).get("terminated")

@@ -15,7 +15,7 @@ from ..prometheus.prometheus_options import PrometheusOptions
 
 Rows = Sequence[Mapping[str, Any]]
 
-_INTERVAL = 300.0  # seconds; what is looked at is at least as long
+_INTERVAL = 300.0  # seconds; the observed time (idle_for) is at least as long
 
 
 def idle_options(options: Any) -> IdleOptions:

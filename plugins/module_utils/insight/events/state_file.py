@@ -2,9 +2,8 @@
 """What an event source has reported, in a file that outlives it: a line of JSON for each object.
 
 A change is a line at the end of the file, which replaces what earlier lines say of the object. When most lines are
-replaced ones, the file is written again, beside the old one, and takes its place. A line that was cut off, because the
-machine stopped while it was written, or that the source did not write like that, is left out: what it says has been
-reported is reported once more.
+replaced ones, the file is written again, beside the old one, and takes its place. An incomplete line, left by a machine
+that stopped while it was written, and one of another format are ignored: their objects are reported once more.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ class StateFile:
     """The records by their keys; None as ``path`` keeps them in memory only. A context manager: it locks the file.
 
     ``cluster`` says which cluster they come from, ``is_record`` whether a record fits its key. ``is_new``: nothing was
-    recorded before. What is put is held until ``flush``, or the end of an orderly run: a process that is killed
-    rather reports twice than loses a report.
+    recorded before. What is put is held until ``flush``, or the end of an orderly run: after a process was killed, an
+    event is reported twice rather than not at all.
     """
 
     def __init__(

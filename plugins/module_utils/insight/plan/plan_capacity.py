@@ -24,8 +24,8 @@ def node_rows(
 ) -> list[Row]:
     """The nodes with accelerators or a pool, their pools, and their GPUs in use.
 
-    What runs stays where it is, also on a node that moves to another pool: ``jobs`` of such a node are those that find
-    none of their nodes again once their pods are gone.
+    What runs stays where it is, also on a node that moves to another pool, because the scheduler reads a nodeSelector
+    once: ``jobs`` of such a node are those whose next pods cannot be placed there.
     """
     ending = {uid for effect in effects for uid in effect.ending}
     by_node: dict[str, list[PodUse]] = defaultdict(list)
@@ -99,8 +99,8 @@ def _pool_of_job(effect: PlanEffect) -> str:
 
 
 def quota_rows_of(before: Iterable[Object], after: Iterable[Object], effects: Iterable[PlanEffect]) -> list[Row]:
-    """The limits of each quota in each namespace. What of the GPUs is used then follows from the pods that there are,
-    also from those that wait for a node."""
+    """The limits of each quota in each namespace. The use of GPUs afterwards follows from the pods that exist: a quota
+    also counts those that wait for a node."""
     change: dict[str, int] = defaultdict(int)
     for effect in effects:
         change[effect.manifest.namespace] += effect.gpus_counted - effect.gpus_requested
@@ -118,7 +118,7 @@ def quota_rows_of(before: Iterable[Object], after: Iterable[Object], effects: It
 
 
 def below_use(quotas: Iterable[Row]) -> Iterator[str]:
-    """What is said of limits that are lowered below what is in use. Nothing is stopped for it."""
+    """A sentence for each limit below what is in use: a ResourceQuota refuses new pods, and stops none."""
     for row in quotas:
         used, hard = row["used_before"], row["hard_after"]
         if hard is None or used is None or hard == row["hard_before"]:

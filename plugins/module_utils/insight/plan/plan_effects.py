@@ -85,7 +85,7 @@ class PlanEffect:
 
 
 def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -> PlanEffect:
-    """``pods`` are those of the job, if it is one."""
+    """What a plan does to the pods of its job; ``pods`` are none for a pool, a quota or a priority."""
     step = _step_of_workload(manifest)
     if step is None:
         return PlanEffect(manifest)
@@ -146,7 +146,7 @@ def _surge_and_unavailable(deployment: Object) -> tuple[int, int]:
 
 
 def _admitted_pods(fit: Mapping[str, Any]) -> int:
-    """How many pods of the job its quotas let in, those that there are included: they are refused one by one."""
+    """How many pods the quotas of the job admit, running ones included: each pod is judged when it is created."""
     number = int(fit.get("pods_wanted") or 0)
     amounts = ([parse(lack[name]).value for name in ("requested", "used", "hard")] for lack in fit.get("quotas") or ())
     return max(0, min((int(number * (hard - used) / requested) for requested, used, hard in amounts), default=0))
@@ -181,9 +181,10 @@ def _wanted(plan: Plan, step: Step, present: int) -> int:
 
 
 def _ending_pods(step: Step, present: list[str], wanted: int) -> list[str]:
+    """The pods that end. Where only some do, the controller chooses which: only their number is certain."""
     if step.action is Action.DELETE or step.replaces:
         return present
-    if step.kind != "Job" and step.changes_pods:
+    if step.kind != "Job" and step.changes_pods:  # A new template replaces each; that of a running Job is immutable.
         return present
     return present[max(0, wanted) :] if wanted < len(present) else []
 

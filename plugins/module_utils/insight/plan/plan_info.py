@@ -52,7 +52,7 @@ from .saved_plan import (
     steps_done,
 )
 
-_CLUSTER = "kube-system"  # its uid is the only name that a cluster has
+_CLUSTER = "kube-system"  # A cluster has no ID of its own. The uid of this namespace serves as one.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,7 @@ def _was_replaced(task: Task[Any]) -> WasReplaced:
 
 
 def _without_access(task: Task[Any], saved: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
-    """The bindings that were to be made with their namespace, and are not made once that is there."""
+    """The bindings that the plan was to create with their namespace, and that the existing namespace lacks."""
     titles = [title for title in steps_done(saved, plan)[0] if saved.get("targets", {}).get(title, {}).get("access")]
     missing = []
     for title in titles:
@@ -233,6 +233,7 @@ def _files(paths: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _cluster_uid(task: Task[Any]) -> str:
+    """Empty without permission to read the namespace: then a saved plan is not compared by it."""
     found = if_allowed(lambda: task.client().get(NAMESPACE, None, _CLUSTER), None)
     return str(found["metadata"].get("uid", "")) if found else ""
 

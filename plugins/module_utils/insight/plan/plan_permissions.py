@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Whether an account may write what a directory changes, asked before the first write.
 
-The API server answers for its authorizers, whichever they are, and the question takes no permission: everybody may ask
-about himself (ClusterRole system:basic-user).
+The API server answers for its authorizers, whichever they are, and the question takes no permission: every account may
+ask what it may do itself (ClusterRole system:basic-user).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def qualified(resource: Resource) -> str:
 
 def _writes(manifests: list[PlannedManifest]) -> Iterator[_Write]:
     plans = [each.plan for each in manifests if each.kind not in _OPTIONAL and not each.problem]
-    # There, accounts get their permissions together with the namespace.
+    # In a new namespace, accounts get their permissions with it (rbac/new_namespaces.py).
     new = {step.name for plan in plans for step in plan.steps if _is_namespace_creation(step.kind, step.action)}
     for plan in plans:
         for write in _writes_of(plan):

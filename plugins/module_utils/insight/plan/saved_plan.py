@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A plan that was saved, to be applied later: what it was made from, and whether that still holds.
 
-A step is known by what it does, to which object, and from which values. What others write meanwhile that no step
-depends on, such as a status, leaves the plan as it is.
+A step is identified by what it does, to which object, and from which values. What other clients write meanwhile and no
+step depends on, such as a status, does not invalidate the plan.
 
-A plan may have been applied before, as a whole or in part. A step that is not needed any more is done: its object is as
-the manifests want it. Of a job that is recreated, more steps differ: between deletion and creation it is missing, and
-what it owns then belongs to another object. So the plan has for these what they leave behind (``targets``).
+A plan may have been applied before, as a whole or in part. A step that is no longer needed is done: its object is what
+the manifests want. Of a job that is recreated, more steps differ: between deletion and creation its workload is gone,
+and its dependents then have an owner with another uid. So the plan also records what such steps leave (``targets``).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def step_digests(effects: Iterable[PlanEffect]) -> dict[str, str]:
 
 
 def step_targets(effects: Iterable[PlanEffect]) -> dict[str, dict[str, Any]]:
-    """What the steps of a job leave: by the title of its workload, and of what that owns; and bindings of accounts."""
+    """What the steps of a job leave, by the title of the workload and of its dependents; and which are bindings."""
     found: dict[str, dict[str, Any]] = {}
     for effect in effects:
         steps = effect.manifest.plan.steps
@@ -89,6 +89,7 @@ def _is_of_job(title: str) -> bool:
 
 
 def _decision(step: Step) -> dict[str, Any]:
+    """What a step does, and to what: the uid tells an object from one that was recreated under its name."""
     changes = [
         (str(change), _data(change.before), _data(change.after)) for change in step.changes if not _is_of_run(change)
     ]
@@ -192,7 +193,7 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any], was_replaced: 
         ),
     ):
         if groups:
-            yield f"{abridged(groups, _SHOWN)}: {text}."
+            yield f"{abridged(groups, _MOST_NAMED)}: {text}."
 
 
 def _is_between(title: str, saved: Mapping[str, Any], now: Mapping[str, Any], was_replaced: WasReplaced) -> bool:
@@ -204,7 +205,7 @@ def _is_between(title: str, saved: Mapping[str, Any], now: Mapping[str, Any], wa
 
 
 def _has_new_owner(title: str, saved: Mapping[str, Any], now: Mapping[str, Any], begun: Collection[str]) -> bool:
-    """Whether all that is another one is the owner, which the plan has replaced or created."""
+    """Whether only its owner is another object, which the plan has replaced or created."""
     planned, left = _targets(saved).get(title, {}), _targets(now).get(title, {})
     return planned.get("workload") in begun and planned.get("leaves") == left.get("leaves")
 
@@ -215,7 +216,7 @@ def _targets(plan: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
 
 # A checkout may lie elsewhere, and the digest of the manifests is about what is in it.
 _PATHS = ("src", "policies")
-_SHOWN = 5
+_MOST_NAMED = 5
 
 
 def _quoted_value(value: Any) -> str:

@@ -75,7 +75,7 @@ class Use:
 
     @property
     def counted(self) -> float:
-        """Hours of devices, partitions and shares, which is what exporters tell of."""
+        """Hours of devices, partitions and shares, which is what exporters report."""
         return sum(hours for row, hours in self.rows() if row.kind in _COUNTED)
 
     def rows(self) -> list[tuple[DeviceResource, float]]:

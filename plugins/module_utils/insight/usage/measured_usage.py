@@ -108,8 +108,8 @@ def read_measured(
         usage.notes.append(f"Prometheus says: {'; '.join(prometheus.warnings)}.")
     if queries.source is Source.POD_NAMES:
         usage.notes.append(
-            f"Pods that Kubernetes and the history do not know are missing: kube-state-metrics does not tell "
-            f"Prometheus the labels of pods. Start it with {ALLOW_LIST}."
+            f"Pods that Kubernetes and the history do not know are missing: kube-state-metrics does not "
+            f"export the labels of pods. Start it with {ALLOW_LIST}."
         )
     elif not usage.pods:
         usage.absence = (

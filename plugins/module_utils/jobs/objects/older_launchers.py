@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""ray and mpirun on several nodes where Jobs have no successPolicy: the first node tells the others that it has ended.
+"""ray and mpirun on several nodes where Jobs have no successPolicy: the first node signals its end.
 
-There a Job succeeds once all of its pods have. The others would serve for ever, so they end when they are told, which
-the first node does after a success alone: after a failure they wait for its successor.
+There a Job succeeds once all of its pods have. The others would serve for ever, so they end at a signal, which
+the first node sends after a success alone: after a failure they wait for its successor.
 """
 
 from __future__ import annotations
