@@ -188,7 +188,9 @@ results:
       type: list
       elements: str
     note:
-      description: Why a training does not run again, or keeps an outdated spec.
+      description:
+        - Why a training does not run again, or keeps an outdated spec.
+        - Which jobs of the plan preempt it. The numbers of its row are those of its own change, without that.
       type: str
     problem:
       description: Why the manifest cannot be applied.

@@ -16,6 +16,7 @@ from ...cluster.status import ENDED, is_paused, pods_wanted, status_of
 from ...engine.changes import resource_result
 from ...engine.plan import WORKLOAD_KINDS, Action, Plan, Step
 from ...kube.resources import Object
+from ...manifest.problems import enumerated
 from ...quantity import parse
 from ..directory.directory_plan import PlannedManifest
 from ..fit.fit import AFTER_PREEMPTION, AFTER_QUOTA, NOW, UNKNOWN
@@ -131,6 +132,22 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
         placed=placed,
         unplaced=max(0, taken - sum(placed.values())),
     )
+
+
+def with_preemptions(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, where one says so of a job that another one preempts: its numbers are those of its own change."""
+    rows = list(rows)
+    by: dict[str, list[str]] = {}
+    for row in rows:
+        for name in row["preempts"]:
+            by.setdefault(name, []).append(f"{row['namespace']}/{row['name']}")
+
+    def note(row: Mapping[str, Any]) -> str | None:
+        others = by.get(f"{row['namespace']}/{row['name']}")
+        preempted = f"It is preempted by {enumerated(others, 'and')}, which this plan starts." if others else None
+        return " ".join(filter(None, (row["note"], preempted))) or None
+
+    return [{**row, "note": note(row)} for row in rows]
 
 
 def _is_stuck(step: Step, fit: Mapping[str, Any]) -> bool:

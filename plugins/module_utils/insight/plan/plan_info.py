@@ -35,7 +35,7 @@ from ..directory.source_marks import only_annotates, unmarked_text
 from ..directory.undeclared import Undeclared, find_undeclared, whole_source
 from ..history.past_runs import read_histories
 from .plan_capacity import below_use, node_rows, pool_rows_of, quota_rows_of, team_rows
-from .plan_effects import PlanEffect, jobs_with_pods, plan_effect
+from .plan_effects import PlanEffect, jobs_with_pods, plan_effect, with_preemptions
 from .plan_permissions import how_to_get, missing_permissions
 from .saved_plan import (
     FORMAT,
@@ -264,7 +264,8 @@ def _plan_result(task: Task[PlanOptions], found: DirectoryPlan, effects: Sequenc
     nodes = node_rows(with_use(before, known), after, known, effects)
     declared = [name for _namespace, name in found.declared.get("pool", ())]
     changed = [effect for effect in effects if effect.manifest.plan.changed or effect.manifest.problem]
-    rows = [each.row for each in changed if each.manifest.problem or not only_annotates(each.manifest.plan)]
+    shown = (each for each in changed if each.manifest.problem or not only_annotates(each.manifest.plan))
+    rows = with_preemptions(each.row for each in shown)
     quotas = quota_rows_of(_quotas(client), _quotas(found.client), effects)
     found.warnings += below_use(quotas)
     return {
