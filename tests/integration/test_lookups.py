@@ -130,6 +130,15 @@ def test_a_misspelled_job_is_not_deleted_silently(ansible: Ansible, namespace: s
     assert paused.message.startswith(f"job trian in namespace {namespace}: job not found. Did you mean train?")
 
 
+def test_a_pod_that_is_gone_names_its_job(ansible: Ansible, namespace: str):
+    ansible.job(definition=[training("tune"), training("tune-more")], namespace=namespace)
+    for name, job in {"tune-x7k2p9q4-wvzn8": "tune", "tune-more-x7k2p9q4-wvzn8": "tune-more"}.items():
+        resumed = ansible.job(name=name, namespace=namespace, state="resumed")
+        assert resumed.message.startswith(f"job {name} in namespace {namespace}: job not found. Did you mean {job}?")
+        listed = ansible.module("gpuctl_job_info", namespaces=[namespace], name=name)
+        assert warnings(listed) == [f"job not found: {name}. Did you mean {job}?"]
+
+
 def test_a_misspelled_namespace_of_a_named_job(ansible: Ansible, namespace: str):
     missing = f"namespace not found: {namespace}x. Did you mean {namespace}?"
     log = ansible.module("gpuctl_job_log", name="web", namespace=f"{namespace}x")

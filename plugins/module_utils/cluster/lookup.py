@@ -27,7 +27,7 @@ from ..labels import (
     pods_of,
     pool_config_map_name,
 )
-from ..manifest.problems import abridged, nearest
+from ..manifest.problems import abridged, nearest, number_of
 from .read_jobs import WORKLOADS, JobId, read_pods
 
 _NAMED = 5  # jobs of a sweep in a message
@@ -36,8 +36,13 @@ _READ_SINGLY = 3  # Of more namespaces than that, all are listed.
 
 def not_found(what: str, name: str, known: Iterable[str], otherwise: str = "Check its name.") -> str:
     """``pool not found: trainig. Did you mean training?``, or what to do ``otherwise``."""
-    meant = nearest(name, known)
+    meant = _meant(name, [*known])
     return f"{what} not found: {name}. {f'Did you mean {meant}?' if meant else otherwise}"
+
+
+def _meant(name: str, known: Collection[str]) -> str | None:
+    """The nearest name, or that of the job whose pod was named so, and is gone."""
+    return nearest(name, known) or max((job for job in known if name.startswith(f"{job}-")), key=len, default=None)
 
 
 def namespaces_not_found(client: Client, names: Iterable[str], allowed: Collection[str] | None = None) -> Iterator[str]:
@@ -83,7 +88,7 @@ def job_names(client: Client, namespaces: Sequence[str] | None) -> list[str]:
 def job_hint(client: Client, job: JobId, allowed: Collection[str] | None) -> str:
     """What was probably meant by a job that does not exist, as a sentence; else that its namespace does not either."""
     namespace, name = job
-    if meant := nearest(name, job_names(client, [namespace])):
+    if meant := _meant(name, job_names(client, [namespace])):
         return f"Did you mean {meant}?"
     return next(namespaces_not_found(client, [namespace], allowed), "")
 
@@ -139,10 +144,8 @@ def _metadata_of(
 def sweep_text(name: str, jobs: Sequence[JobId]) -> str:
     """``search is a sweep of 4 jobs in namespace team-a: search-1, search-2, …``"""
     places = " and ".join(dict.fromkeys(namespace for namespace, _name in jobs))
-    number = f"{len(jobs)} jobs" if len(jobs) > 1 else "1 job"
-    return (
-        f"{name} is a sweep of {number} in namespace {places}: {abridged([job for _namespace, job in jobs], _NAMED)}."
-    )
+    named = abridged([job for _namespace, job in jobs], _NAMED)
+    return f"{name} is a sweep of {number_of(len(jobs), 'job')} in namespace {places}: {named}."
 
 
 def pods_of_job_or_pod(client: Client, job: JobId) -> tuple[JobId, str | None, list[dict[str, Any]]]:
