@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import ADMINISTER, SUBMIT
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import cluster_roles
-from kubesim import Cluster
-from kubesim.versions import NEWEST
+from kubesim import RELEASES, Cluster
 
 from . import recorder as recording
 from .accounts import account, make_priority_classes
@@ -33,7 +32,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield Path(given).resolve()
         return
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    version = os.environ.get("GPUCTL_TEST_KUBERNETES") or NEWEST
+    version = os.environ.get("GPUCTL_TEST_KUBERNETES") or [*RELEASES][-1]
     with Cluster(nodes=4, version=version).running() as cluster:
         cluster.kubeconfig(path)
         yield path

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from kubesim.mixed import mixed_objects
     from kubesim.policy_cel import PolicyScope
     from kubesim.request_info import RequestInfo, parse_request
-    from kubesim.versions import release
+    from kubesim.versions import RELEASES, release
 
 __all__ = [
     "LAB_USER_TOKEN",
+    "RELEASES",
     "VERSION",
     "Cluster",
     "Fault",
@@ -37,6 +38,7 @@ __all__ = [
 
 _MODULES = {
     "LAB_USER_TOKEN": "backend",
+    "RELEASES": "versions",
     "VERSION": "discovery",
     "Cluster": "cluster",
     "Fault": "faults",
