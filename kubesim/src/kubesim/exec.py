@@ -4,6 +4,7 @@
 Each container has a directory of its own, which is its root: words of a command that are absolute paths are taken
 below it. Each claim has one too, which stays when pods go. That is no sandbox: accounts that may exec act as the user
 who runs the cluster (README, Commands in containers).
+Source: apiserver pkg/util/proxy/streamtranslator.go and websocket.go, apimachinery pkg/util/remotecommand.
 """
 
 from __future__ import annotations
