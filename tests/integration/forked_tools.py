@@ -21,7 +21,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 from unittest import mock
 
-_TOOLS = {"ansible": "ansible.cli.adhoc", "ansible-playbook": "ansible.cli.playbook"}
+TOOLS = {"ansible": "ansible.cli.adhoc", "ansible-playbook": "ansible.cli.playbook"}
 _READ_BY_RUNS = ("HOME", "PWD", "GPUCTL_", "K8S_AUTH_", "KUBECONFIG", "PYTEST_")
 _context = multiprocessing.get_context("forkserver")
 _home = tempfile.TemporaryDirectory(prefix="gpuctl-test-home-", ignore_cleanup_errors=True)
@@ -58,7 +58,7 @@ def run_tool(
 def _may_fork(tool: Path, directory: Path, environment: Mapping[str, str], imported_with: Mapping[str, str]) -> bool:
     home = Path(environment["HOME"])
     configured = any(path.exists() for path in (directory / "ansible.cfg", home / ".ansible.cfg", home / ".ansible"))
-    if tool.name not in _TOOLS or configured or os.environ.get("GPUCTL_TEST_PROCESSES"):
+    if tool.name not in TOOLS or configured or os.environ.get("GPUCTL_TEST_PROCESSES"):
         return False
     return _read_on_import(environment) == _read_on_import(imported_with)
 
@@ -97,6 +97,6 @@ def _become(command: Sequence[str], directory: Path, environment: Mapping[str, s
         os.dup2(stream.fileno(), 2)
     sys.argv = list(command)
     try:
-        importlib.import_module(_TOOLS[Path(command[0]).name]).main()
+        importlib.import_module(TOOLS[Path(command[0]).name]).main()
     finally:
         atexit._run_exitfuncs()

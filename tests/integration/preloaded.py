@@ -10,10 +10,10 @@ import gc
 from importlib import import_module
 from pathlib import Path
 
-import pydantic  # noqa: F401
-from ansible.cli import adhoc, playbook  # noqa: F401
 from ansible.plugins.loader import init_plugin_loader
 from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
+
+from .forked_tools import TOOLS
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 _LATE = ("ansible.plugins.callback.default", "ansible.plugins.connection.local", "ansible.plugins.strategy.linear")
@@ -28,7 +28,7 @@ def import_collection() -> None:
     _AnsibleCollectionFinder._remove()
 
 
-for module in _LATE:
+for module in (*TOOLS.values(), "pydantic", *_LATE):
     import_module(module)
 import_collection()
 gc.collect()
