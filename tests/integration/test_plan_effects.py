@@ -213,7 +213,6 @@ def as_predicted(edited: Edited) -> None:
     elapsed = (time.time() - began) / 3600
 
     changed = {f"{place}/{name}" for place, name in rows}
-
     preempted = {name for row in rows.values() for name in row["preempts"]}
 
     def check() -> None:
@@ -226,8 +225,7 @@ def as_predicted(edited: Edited) -> None:
                 continue
             assert_job(edited.scene, row, was[key], pods)
             assert_hours(edited, row, pods, elapsed)
-        predicted = {name for row in rows.values() for name in row["preempts"]}
-        assert edited.alike(evicted(edited, before, rows)) == edited.alike(predicted - changed)
+        assert edited.alike(evicted(edited, before, rows)) == edited.alike(preempted - changed)
         # Which pod of a Deployment ends when it gets fewer, and so on which node, is up to its controller.
         fewer = any(row["pods_ending"] and not row["restarts"] and row["pods_after"] for row in rows.values())
         if not fewer and not any(row["preempts"] for row in rows.values()):
