@@ -379,6 +379,10 @@ def test_with_metrics_all_of_them_are_at_their_targets() -> None:
     sim.advance(60)
     assert scaled_to(sim) == 2
     assert active(sim) == ("True", "ValidMetricFound")
+    [autoscaler] = sim.registry.list("HorizontalPodAutoscaler", "default")
+    assert [one["resource"]["current"] for one in autoscaler["status"]["currentMetrics"]] == [
+        {"averageUtilization": one["resource"]["target"]["averageUtilization"]} for one in autoscaler["spec"]["metrics"]
+    ]
 
 
 def test_a_workload_scaled_to_nothing_is_left_alone() -> None:

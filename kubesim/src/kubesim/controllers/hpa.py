@@ -80,7 +80,9 @@ class HorizontalPodAutoscalerController(Controller):
         return self.registry.get(reference["kind"], namespace, reference["name"])
 
     def _report_metrics(self, hpa: Object, status: Object) -> None:
-        for metric in (hpa["spec"].get("metrics") or ())[:1]:
+        metrics = hpa["spec"].get("metrics") or ()
+        status["currentMetrics"] = [at_target(metric) for metric in metrics] if self.has_metrics else None
+        for metric in metrics[:1]:
             source, name = source_of(metric), named(metric)
             if self.has_metrics:
                 message = (
@@ -125,6 +127,14 @@ class HorizontalPodAutoscalerController(Controller):
 def source_of(metric: Object) -> Object:
     found: Object = metric[metric["type"][0].lower() + metric["type"][1:]]
     return found
+
+
+def at_target(metric: Object) -> Object:
+    """What `status.currentMetrics` has of a metric that is measured, and is just what it should be."""
+    source = source_of(metric)
+    value = {name: amount for name, amount in source["target"].items() if name != "type"}
+    about = {name: part for name, part in source.items() if name != "target"}
+    return {"type": metric["type"], metric["type"][0].lower() + metric["type"][1:]: {**about, "current": value}}
 
 
 def named(metric: Object) -> str:
