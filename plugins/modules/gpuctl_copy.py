@@ -126,6 +126,12 @@ files:
   type: list
   elements: str
   sample: ["train.csv", "images/001.png"]
+sweep_jobs:
+  description: Names of the jobs of a sweep, if O(name) is that of the sweep. The task fails, because it copies to or from one job.
+  returned: if O(name) is that of a sweep
+  type: list
+  elements: str
+  sample: [search-1, search-2]
 not_copied:
   description: Names of links that lead out of the directory, and of devices, sockets and pipes. They are not copied.
   returned: success

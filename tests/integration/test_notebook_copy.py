@@ -35,8 +35,16 @@ def home(ansible: Ansible, cluster: Cluster, containers: Path) -> Path:
     """The root directory of a running notebook."""
     submitted = ansible.job(definition=notebook(resources={"gpu": 0}), wait=True, wait_timeout=60)
     assert not submitted.failed, submitted.message
-    pod = cluster.call(lambda: cluster.registry.get("Pod", "default", "lab-0"))
-    return containers / str(pod["metadata"]["uid"]) / "main"
+    return roots_of("lab", cluster, containers)["lab-0"]
+
+
+def roots_of(job: str, cluster: Cluster, containers: Path) -> dict[str, Path]:
+    """The root directory of the container of each of the job's pods, by the name of the pod."""
+    return {
+        pod["metadata"]["name"]: containers / str(pod["metadata"]["uid"]) / "main"
+        for pod in cluster.call(lambda: cluster.registry.list("Pod", "default"))
+        if pod["metadata"]["labels"]["app"] == job
+    }
 
 
 def copy(ansible: Ansible, playbook: str = "copy", **variables: str) -> TaskResult:
@@ -67,11 +75,7 @@ def test_files_of_a_training(ansible: Ansible, cluster: Cluster, containers: Pat
     resources = {"gpu": 0, "node_count": 2}
     submitted = ansible.job(definition=training("sft", resources=resources), wait=True, wait_timeout=60)
     assert not submitted.failed, submitted.message
-    pods = {
-        pod["metadata"]["name"]: containers / str(pod["metadata"]["uid"]) / "main"
-        for pod in cluster.call(lambda: cluster.registry.list("Pod", "default"))
-        if pod["metadata"]["labels"]["app"] == "sft"
-    }
+    pods = roots_of("sft", cluster, containers)
     for job_id, root in pods.items():
         (root / "output").mkdir(parents=True)
         (root / "output" / "model.pt").write_text(job_id)
@@ -81,6 +85,33 @@ def test_files_of_a_training(ansible: Ansible, cluster: Cluster, containers: Pat
         fetched = copy(ansible, **given, direction="from_job", remote="/output", local="out")
         assert not fetched.failed, fetched.screen
         assert (tmp_path / "out" / "model.pt").read_text() == max(pods)
+
+
+def test_files_of_a_sweep(ansible: Ansible, cluster: Cluster, containers: Path, tmp_path: Path):
+    """To and from each of its jobs. What comes from a job has a directory of its own."""
+    command = {"command": ["train", "$(matrix.seed)"]}
+    sweep = training("search", resources={"gpu": 0}, matrix={"seed": [1, 2]}, environment=command)
+    submitted = ansible.job(definition=sweep, wait=True, wait_timeout=60)
+    assert not submitted.failed, submitted.message
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_text("for all")
+    sent = copy(ansible, name="search", remote="/data")
+    assert not sent.failed, sent.screen
+    roots = {job: roots_of(job, cluster, containers).values() for job in ("search-1", "search-2")}
+    for name, (root,) in roots.items():
+        assert (root / "data" / "a.txt").read_text() == "for all"
+        (root / "data" / "a.txt").write_text(name)
+    for remote in ("/data/", "/data/a.txt"):
+        fetched = copy(ansible, name="search", direction="from_job", remote=remote, local="out")
+        assert not fetched.failed, fetched.screen
+        assert {path.parent.name: path.read_text() for path in (tmp_path / "out").glob("*/a.txt")} == {
+            name: name for name in roots
+        }
+    assert not fetched.changed, "the same file by its own name"
+    refused = ansible.module("gpuctl_copy", name="search", local_path="data", remote_path="/data")
+    expected = "search is a sweep of 2 jobs in namespace default: search-1, search-2. Name one of them."
+    assert refused.message == expected
+    assert refused.result["sweep_jobs"] == ["search-1", "search-2"]
 
 
 def test_a_missing_notebook(ansible: Ansible):

@@ -91,10 +91,8 @@ def test_what_reads_takes_the_name_of_a_sweep(ansible: Ansible, namespace: str, 
     assert set(filtered.jobs) == NAMES
 
 
-@pytest.mark.parametrize("name", ["logs", "copy"])
-def test_what_needs_one_job_names_those_of_the_sweep(ansible: Ansible, namespace: str, sweep: str, name: str):
-    one = {"logs": {"follow": "true"}, "copy": {"local": "x", "remote": "/x"}}[name]
-    refused = playbook(ansible, name, namespace, name=sweep, **one)
+def test_what_follows_one_job_names_those_of_the_sweep(ansible: Ansible, namespace: str, sweep: str):
+    refused = playbook(ansible, "logs", namespace, name=sweep, follow="true")
     assert refused.status == 2, refused.output
     expected = f"search is a sweep of 3 jobs in namespace {namespace}: search-1, search-2, search-3. Name one of them."
     assert expected in words(refused)

@@ -12,9 +12,17 @@ from ...cluster.read_jobs import JobId
 from ...cluster.status import is_terminating
 from ...kube.client import Client
 from ...logs.log_pods import choose_pods, sort_pods
-from ..jobs.absence import no_pods_message, not_started_reasons
+from ..jobs.absence import NoPods, named_sweep, not_started_reasons, one_job_meant
 
 Pod = dict[str, Any]
+
+
+class NamedBySweep(Exception):
+    """The name is no job's, but that of a sweep of these ``jobs``. Nothing was copied."""
+
+    def __init__(self, name: str, jobs: Sequence[JobId]) -> None:
+        super().__init__(one_job_meant(name, jobs))
+        self.jobs = jobs
 
 
 def pod_to_copy(
@@ -22,11 +30,14 @@ def pod_to_copy(
 ) -> str:
     """The name of the pod, by which the job may be named, too. ``allowed``: the namespaces that messages may name.
 
-    Raises ValueError with a message for the user if there is not exactly one.
+    Raises ValueError with a message for the user if there is not exactly one, and NamedBySweep.
     """
     job, named, found = pods_of_job_or_pod(client, job)
     if not found:
-        raise ValueError(no_pods_message(client, job, allowed))
+        try:
+            raise NamedBySweep(job[1], named_sweep(client, job, allowed))
+        except NoPods as reason:
+            raise ValueError(str(reason)) from None
     pods = sort_pods(found)
     where = f"job {job[1]} in namespace {job[0]}"
     try:

@@ -23,9 +23,14 @@ class NoPods(Exception):
 def no_pods_message(client: Client, job: JobId, allowed: Collection[str] | None = None) -> str:
     """Why the one job that is meant has no pods. Of other namespaces, only those that are ``allowed`` are named."""
     try:
-        return f"{sweep_text(job[1], named_sweep(client, job, allowed))} Name one of them."
+        return one_job_meant(job[1], named_sweep(client, job, allowed))
     except NoPods as reason:
         return str(reason)
+
+
+def one_job_meant(sweep: str, jobs: Sequence[JobId]) -> str:
+    """What to do where a sweep is named, and only one of its jobs can be meant."""
+    return f"{sweep_text(sweep, jobs)} Name one of them."
 
 
 def named_sweep(client: Client, job: JobId, allowed: Collection[str] | None = None) -> list[JobId]:
