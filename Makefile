@@ -20,9 +20,10 @@ PYTHON ?=
 VENV := .venv/.made-for
 PY := .venv/bin/python
 TREE := .cache/tree/ansible_collections/runwhere/gpuctl
-# Two at a time. The tests of one file stay together, because they share a simulated cluster. On a cluster given by
-# GPUCTL_TEST_KUBECONFIG they run one after another: tests of pools and of jobs move the same nodes.
-PYTEST := -m pytest -n 2 --dist loadfile
+# Three at a time: of two, one often waits for a clock, and leaves a core idle. The tests of one file stay together,
+# because they share a simulated cluster. On a cluster given by GPUCTL_TEST_KUBECONFIG they run one after another: tests of
+# pools and of jobs move the same nodes.
+PYTEST := -m pytest -n 3 --dist loadfile
 ARGS ?=
 
 # $(call if-changed,PATHS,TARGET): make the target if one of the paths has changed since the branch left main. ARGS are for
