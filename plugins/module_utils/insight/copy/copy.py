@@ -16,7 +16,7 @@ from ...task import ModuleSpec, Task, TaskFailed
 from .copy_container import Container
 from .copy_direction import DIRECTIONS, Sides
 from .copy_local import os_error_text
-from .copy_pods import NamedBySweep, pod_to_copy
+from .copy_pods import SweepGiven, pod_to_copy
 from .copy_tree import CopyPlan, facts, plan_copy
 
 _NAMED = 5  # files in a warning
@@ -70,7 +70,7 @@ def _find_container(task: Task[CopyOptions]) -> Container:
     job = named_job(task)
     try:
         pod = pod_to_copy(task.client(), job, options.pod, options.container, allowed_namespaces(task))
-    except NamedBySweep as found:
+    except SweepGiven as found:
         raise TaskFailed(str(found), sweep_jobs=sorted(name for _namespace, name in found.jobs)) from None
     except ValueError as problem:
         raise TaskFailed(str(problem)) from None

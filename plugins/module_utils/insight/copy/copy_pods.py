@@ -17,7 +17,7 @@ from ..jobs.absence import NoPods, named_sweep, not_started_reasons, one_job_mea
 Pod = dict[str, Any]
 
 
-class NamedBySweep(Exception):
+class SweepGiven(Exception):
     """The name is no job's, but that of a sweep of these ``jobs``. Nothing was copied."""
 
     def __init__(self, name: str, jobs: Sequence[JobId]) -> None:
@@ -30,12 +30,12 @@ def pod_to_copy(
 ) -> str:
     """The name of the pod, by which the job may be named, too. ``allowed``: the namespaces that messages may name.
 
-    Raises ValueError with a message for the user if there is not exactly one, and NamedBySweep.
+    Raises ValueError with a message for the user if there is not exactly one, and SweepGiven.
     """
     job, named, found = pods_of_job_or_pod(client, job)
     if not found:
         try:
-            raise NamedBySweep(job[1], named_sweep(client, job, allowed))
+            raise SweepGiven(job[1], named_sweep(client, job, allowed))
         except NoPods as reason:
             raise ValueError(str(reason)) from None
     pods = sort_pods(found)
