@@ -28,10 +28,11 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        if "jobs" not in result or self._task.no_log:
+        if "jobs" not in result or self._task.no_log or not boolean(self._task.args.get("show", True), strict=False):
             return result
-        # As data, it is for a program, which a title would confuse.
-        cluster = cluster_of_several(task_vars or {}) if result["format"] == "table" else None
+        # As data, it is for a program, which a title would confuse; what is of several clusters names them.
+        is_titled = result["format"] == "table" and "clusters" not in result
+        cluster = cluster_of_several(task_vars or {}) if is_titled else None
         print_screen(self._screen(result), cluster)
         if self._task.args.get("watch"):
             self._watch(float(self._task.args["watch"]), tmp, task_vars)

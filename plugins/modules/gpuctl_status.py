@@ -90,6 +90,17 @@ options:
         printed every 30 seconds at most.
       - An error, such as a lost connection, is printed once, and the next screen follows when it has passed.
     type: int
+  show:
+    description: Whether to print the tables. V(false) only returns them, for example for O(clusters) of another task.
+    type: bool
+    default: true
+    version_added: 1.1.0
+  clusters:
+    description:
+      - What tasks of this module have returned for several clusters, by the name of the cluster. It is shown as one, and no cluster is
+        read. Each row names its cluster, and a cluster whose task has failed is shown with the error.
+    type: dict
+    version_added: 1.1.0
 seealso:
   - module: runwhere.gpuctl.gpuctl_job_info
   - module: runwhere.gpuctl.gpuctl_node_info
@@ -117,6 +128,16 @@ EXAMPLES = r"""
   runwhere.gpuctl.gpuctl_status:
     kind: notebook
     pods: true
+
+- name: Read the status of each cluster of an inventory
+  runwhere.gpuctl.gpuctl_status:
+    show: false
+  register: found
+
+- name: Show the status of all of them in one
+  runwhere.gpuctl.gpuctl_status:
+    clusters: "{{ dict(ansible_play_hosts_all | zip(ansible_play_hosts_all | map('extract', hostvars, 'found'))) }}"
+  run_once: true
 """
 
 RETURN = r"""
@@ -162,6 +183,32 @@ namespace:
   returned: success
   type: str
   sample: team-a
+clusters:
+  description: One entry for each cluster. The rows of the other return values have the name of theirs as C(cluster).
+  returned: with O(clusters)
+  type: list
+  elements: dict
+  contains:
+    cluster:
+      description: Name of the cluster.
+      type: str
+    error:
+      description: Why it could not be read. V(none) if it could.
+      type: str
+    is_found:
+      description: Whether it has the job, pool or namespace that an option names.
+      type: bool
+    namespace:
+      description: As RV(namespace).
+      type: str
+    unreadable:
+      description: As RV(unreadable).
+      type: dict
+not_found:
+  description: What does not exist.
+  returned: if the task fails because a namespace, pool or job does not exist
+  type: list
+  elements: str
 unreadable:
   description:
     - The errors for what the account may not read, by V(quotas), V(nodes), V(usage) and V(pools). V(nodes) stands for pools, too,

@@ -43,8 +43,10 @@ _STATUS_LINES = 28
 _ROOMS = (Room(), *(Room(rows) for rows in (5, 4, 3, 2)), Room(2, 2), Room(1, 2), Room(1, 1))
 
 _ORDER = ("Failed", "TimedOut", "Partially Running", "Pending", "Running", "Paused", "Succeeded")
+CLUSTER = Column("cluster", "CLUSTER", least=8, optional=True)  # of the rows of several
 # What is left out first on a narrow terminal has the highest `drop`.
 JOB_COLUMNS = (
+    CLUSTER,
     Column("name", "NAME", least=16),
     Column("namespace", "NAMESPACE", least=9),
     Column("kind", "KIND", drop=3),
@@ -58,6 +60,7 @@ JOB_COLUMNS = (
     Column("url", "URL", optional=True),
 )
 POD_COLUMNS = (
+    CLUSTER,
     Column("job_id", "JOB ID", least=20),
     Column("name", "NAME", drop=5),
     Column("namespace", "NAMESPACE", drop=4),
@@ -69,6 +72,7 @@ POD_COLUMNS = (
     Column("age", "AGE", drop=8),
 )
 POOL_COLUMNS = (
+    CLUSTER,
     Column("name", "POOL", least=12),
     Column("status", "STATUS"),
     Column("gpu_total", "GPUS"),
@@ -78,6 +82,7 @@ POOL_COLUMNS = (
 )
 _POOL_COLUMNS = (*POOL_COLUMNS, Column("description", "DESCRIPTION", max_width=30, drop=1, optional=True))
 _QUOTA_COLUMNS = (
+    CLUSTER,
     Column("name", "QUOTA", least=12),
     Column("namespace", "NAMESPACE", least=9),
     Column("shown_gpu", "GPUS"),
@@ -85,6 +90,7 @@ _QUOTA_COLUMNS = (
     Column("shown_memory", "MEMORY"),
 )
 _NODE_COLUMNS = (
+    CLUSTER,
     Column("node_name", "NODE", least=16),
     Column("status", "STATUS"),
     Column("gpu_type", "GPU TYPE", drop=1, optional=True),
@@ -120,8 +126,62 @@ def _status(result: Mapping[str, Any], width: int, room: Room | None, paint: Pai
         table_lines(result["pods"], POD_COLUMNS, width, paint) if result["pods"] else [],
         reasons_block(result["jobs"], width, room.reasons if room else None),
         *(wrapped(text, width) for text in own_namespace_texts(result.get("namespace"))),
+        *(wrapped(text, width, indent="  ") for text in limits_of_clusters(result.get("clusters") or ())),
     ]
     return joined_blocks(blocks)
+
+
+_CLUSTER_COLUMNS = (
+    CLUSTER,
+    Column("status", "STATUS"),
+    Column("nodes", "NODES"),
+    Column("gpu_total", "GPUS"),
+    Column("gpu_used", "USED", numeric=True),
+    Column("gpu_free", "FREE", numeric=True),
+    Column("jobs", "JOBS"),
+    Column("waiting", "WAITING"),
+)
+
+
+def _clusters_table(result: Mapping[str, Any], width: int, paint: Paint) -> list[str]:
+    """A row for each of several clusters. What of one is not known is not shown as 0."""
+
+    def row(cluster: Row) -> Row:
+        if cluster["error"]:
+            return {"cluster": cluster["cluster"], "status": "not read" if cluster["is_found"] else "not found"}
+        nodes, jobs = (
+            [one for one in result[key] if one["cluster"] == cluster["cluster"]] for key in ("nodes", "jobs")
+        )
+        gpus = {use: sum(node[use] or 0 for node in nodes) for use in ("gpu_total", "gpu_used", "gpu_free")}
+        unknown = [
+            *(["gpu_used", "gpu_free"] if "usage" in cluster["unreadable"] else []),
+            *(["nodes", *gpus] if "nodes" in cluster["unreadable"] else []),
+        ]
+        counts = {**gpus, "nodes": len(nodes), "jobs": len(jobs), **dict.fromkeys(unknown, _UNKNOWN)}
+        waiting = sum(job["status"] in ("Pending", "Partially Running") for job in jobs)
+        return {"cluster": cluster["cluster"], "status": "read", **counts, "waiting": waiting}
+
+    return table_lines([row(cluster) for cluster in result["clusters"]], _CLUSTER_COLUMNS, width, paint)
+
+
+def limits_of_clusters(clusters: Iterable[Row]) -> list[str]:
+    """What is not shown of several clusters, each limit once with the clusters that share it."""
+    limits: dict[str, list[str]] = defaultdict(list)
+    own: dict[str, list[str]] = defaultdict(list)
+    for each in clusters:
+        unreadable = each["unreadable"] or {}
+        texts = [f"Pools and nodes are not shown: {unreadable['nodes']}"] if "nodes" in unreadable else []
+        texts += [f"Quotas are not shown: {unreadable['quotas']}"] if "quotas" in unreadable else []
+        texts += [NOT_KNOWN[what] for what in NOT_KNOWN if what in unreadable]
+        for text in texts:
+            limits[text].append(each["cluster"])
+        if each["namespace"]:
+            own[each["namespace"]].append(each["cluster"])
+    found = [f"{enumerated(names, 'and')}: {text}" for text, names in limits.items()]
+    if len(own) < 2:
+        return [*found, *own_namespace_texts(next(iter(own), None))]
+    places = enumerated([f"{namespace} ({', '.join(names)})" for namespace, names in own.items()], "and")
+    return [*found, f"Only the namespaces {places} are shown. Add -e gpuctl_all_namespaces=true to show all."]
 
 
 def own_namespace_texts(namespace: str | None, verb: str = "show", done: str = "shown") -> list[str]:
@@ -228,9 +288,15 @@ def _cluster(
         return wrapped(f"Pools and nodes are not shown: {unreadable['nodes']}", width)
     nodes, pools = result["nodes"], result["pools"]
     gpus = {use: sum(node[f"gpu_{use}"] or 0 for node in nodes) for use in ("total", "used", "free")}
-    used = f": {gpus['used']} used, {gpus['free']} free" if "usage" not in unreadable else ""
+    clusters = result.get("clusters") or ()
+    is_known = not any("usage" in one for one in (unreadable, *((each["unreadable"] or {}) for each in clusters)))
+    used = f": {gpus['used']} used, {gpus['free']} free" if is_known else ""
     counts = f": {status_counts(nodes)}" if nodes else ""
     lines = [f"{number_of(len(nodes), 'node')}{counts}; {gpus['total']} GPUs{used}"]
+    if clusters:
+        read = sum(not each["error"] or not each["is_found"] for each in clusters)
+        lines = [f"{read} of {number_of(len(clusters), 'cluster')} read; {lines[0]}"]
+        lines += [*_clusters_table(result, width, paint), ""]
     inactive = [node for node in nodes if node["status"] != "active"][: max(room.rows - 2, 1)] if room else nodes
     lines += (
         [*table_lines([with_unknown(node) for node in inactive], _NODE_COLUMNS, width, paint), ""] if inactive else []
@@ -335,7 +401,7 @@ def _by_sweep(jobs: Iterable[Row]) -> list[list[Row]]:
     """The trainings of each sweep together; any other job by itself."""
     sweeps: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for number, job in enumerate(jobs):
-        sweeps[(job["namespace"], job["sweep"]) if job.get("sweep") else (number,)].append(job)
+        sweeps[(job.get("cluster"), job["namespace"], job["sweep"]) if job.get("sweep") else (number,)].append(job)
     return list(sweeps.values())
 
 
@@ -409,15 +475,22 @@ def _by_reason(rows: Iterable[Row]) -> list[tuple[tuple[str, str], list[Row]]]:
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row.get("reason"):
-            groups[row.get("status") or "", _without_own_pods(row)].append(row)
+            groups[row.get("status") or "", _own_words(_without_own_pods(row))].append(row)
     return sorted(groups.items(), key=lambda group: (group[0][0] == "Paused", -len(group[1])))
 
 
 def _shared_reason(status: str, rows: Sequence[Row], *, everything: bool) -> str:
-    reason = rows[0]["reason"] if len(rows) == 1 else _without_own_pods(rows[0])
+    reasons = {rows[0]["reason"]} if len(rows) == 1 else set(map(_without_own_pods, rows))
+    # Schedulers count the nodes of their cluster at a time of their own.
+    reason = reasons.pop() if len(reasons) == 1 else _own_words(reasons.pop())
     names = [place_of(row) for row in rows]
     who = abridged(names, len(names) if everything else _NAMES)
     return f"{who}{f' ({status})' if status else ''}: {reason}"
+
+
+def _own_words(reason: str) -> str:
+    """The reason without what the scheduler says, unless that is all of it."""
+    return reason.partition(SCHEDULER_SAYS)[0].rstrip() or reason
 
 
 def _reason(status: str, rows: Sequence[Row], width: int, *, everything: bool) -> list[str]:
@@ -432,8 +505,8 @@ def _reason(status: str, rows: Sequence[Row], width: int, *, everything: bool) -
 
 
 def place_of(row: Row) -> str:
-    """``team-a/sft``; nodes and pools are in no namespace."""
-    parts = (row.get("namespace"), row.get("name") or row.get("node_name"))
+    """``team-a/sft``, or ``east/team-a/sft`` in a table of several clusters; nodes and pools are in no namespace."""
+    parts = (row.get("cluster"), row.get("namespace"), row.get("name") or row.get("node_name"))
     return "/".join(str(part) for part in parts if part)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from .screens import (
+    CLUSTER,
     NOT_KNOWN,
     POD_COLUMNS,
     POOL_COLUMNS,
@@ -20,6 +21,7 @@ from .screens import (
     Room,
     jobs_block,
     joined_blocks,
+    limits_of_clusters,
     own_namespace_texts,
     quotas_block,
     reasons_block,
@@ -35,6 +37,7 @@ _TABLES = ("jobs", "nodes", "pools", "quotas")
 # What is left out first on a narrow terminal has the highest `drop`.
 _COLUMNS = {
     "nodes": (
+        CLUSTER,
         Column("node_name", "NODE", least=16),
         Column("status", "STATUS"),
         Column("gpu_type", "GPU TYPE", drop=1),
@@ -51,12 +54,13 @@ _COLUMNS = {
         Column("description", "DESCRIPTION", least=12, drop=1, optional=True),
     ),
 }
-_LABELS = (Column("node_name", "NODE", least=16), Column("labels", "LABELS", least=20))
+_LABELS = (CLUSTER, Column("node_name", "NODE", least=16), Column("labels", "LABELS", least=20))
 
 
 def data_lines(result: Result, table: str | None) -> list[str]:
     """The rows as JSON or YAML, in which neither leaves control characters as they are."""
-    rows = json.dumps(result[table] if table else {name: result[name] for name in _TABLES}, indent=2)
+    tables = [*_TABLES, *(["clusters"] if "clusters" in result else [])]
+    rows = json.dumps(result[table] if table else {name: result[name] for name in tables}, indent=2)
     # Plain data again: Ansible's types are not those that PyYAML knows.
     text = rows if result["format"] == "json" else yaml.safe_dump(json.loads(rows), sort_keys=False, allow_unicode=True)
     return text.splitlines()
@@ -69,7 +73,8 @@ def table_screen(
     room = None if everything else Room()
     blocks = _table_blocks(table, result, width, room, paint, labels)
     namespace = result.get("namespace") if table in ("jobs", "quotas") else None
-    return joined_blocks([*blocks, *(wrapped(text, width) for text in own_namespace_texts(namespace))])
+    notes = [*own_namespace_texts(namespace), *limits_of_clusters(result.get("clusters") or ())]
+    return joined_blocks([*blocks, *(wrapped(text, width, indent="  ") for text in notes)])
 
 
 def _table_blocks(

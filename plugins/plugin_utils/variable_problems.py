@@ -94,9 +94,9 @@ def several_clusters(
     """A sentence for each thing that the playbook would do on several clusters, and that is for one."""
     if len(clusters) < 2:
         return []
-    choose = f"Set the limit of the job to one, such as {clusters[0]}" if in_awx else f"Add --limit {clusters[0]}"
-    these = f"and these are {len(clusters)}: {abridged(clusters, 3)}. {choose}"
-    if playbook.clusters == "one":
+    these = f"and these are {len(clusters)}: {abridged(clusters, 3)}. {choose_cluster(clusters[0], in_awx=in_awx)}"
+    is_found = playbook.clusters == "of_job" and values.get("gpuctl_name") and "," not in str(values["gpuctl_name"])
+    if playbook.clusters == "one" or (playbook.clusters == "of_job" and not is_found):
         return [f"{playbook.full_name} is for one cluster, {these}."]
     problems = [f"{name} is for one cluster, {these}." for name in _ENDLESS if values.get(name) not in _OFF]
     return problems + [
@@ -104,6 +104,10 @@ def several_clusters(
         for name in _WRITTEN
         if values.get(name) and host not in str(values[name])
     ]
+
+
+def choose_cluster(cluster: str, *, in_awx: bool) -> str:
+    return f"Set the limit of the job to one, such as {cluster}" if in_awx else f"Add --limit {cluster}"
 
 
 _ENDLESS = ("gpuctl_watch",)

@@ -60,6 +60,17 @@ def playbook(ansible: Ansible, name: str, *arguments: str) -> Run:
     return ansible.run("ansible-playbook", f"runwhere.gpuctl.{name}", *arguments)
 
 
+def add_silent(ansible: Ansible, silent: str) -> None:
+    """A third cluster, whose server never answers."""
+    down: dict[str, Any] = {
+        "clusters": [{"name": "c", "cluster": {"server": silent}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": ""}}],
+        "users": [],
+        "current-context": "c",
+    }
+    (ansible.directory / "kubeconfigs" / "down.kubeconfig").write_text(json.dumps(down))
+
+
 def names_of(cluster: Cluster, kind: str) -> set[str]:
     return {obj["metadata"]["name"] for obj in cluster.objects() if obj["kind"] == kind}
 
@@ -154,30 +165,89 @@ def test_a_playbook_for_one_cluster_asks_for_one(ansible: Ansible, clusters: dic
     assert ["one" in names_of(cluster, "Job") for cluster in clusters.values()] == [False, True]
 
 
+def test_the_status_of_all_clusters_is_one_screen(ansible: Ansible, clusters: dict[str, Cluster]) -> None:
+    run = playbook(ansible, "status")
+    assert run.status == 0, run.output
+    assert "====" not in run.output
+    assert "2 of 2 clusters read; 5 nodes: 5 active; " in run.output
+    rows = [line.split()[:3] for line in run.output.splitlines() if line.startswith(NAMES)]
+    assert ["east", "read", "2"] in rows
+    assert ["west", "read", "3"] in rows
+    alone = playbook(ansible, "status", "--limit", "west")
+    assert "CLUSTER" not in alone.output
+    assert "3 nodes: 3 active" in alone.output
+    for arguments in (["-e", "gpuctl_table=nodes"], ["-e", "gpuctl_table=nodes", "-e", "gpuctl_format=json"]):
+        run = playbook(ansible, "status", *arguments)
+        assert run.status == 0, run.output
+    found = json.loads(run.output)
+    assert [row["cluster"] for row in found] == ["east"] * 2 + ["west"] * 3
+
+
+def test_reasons_are_shared_over_clusters(ansible: Ansible) -> None:
+    for name in NAMES:
+        manifest = training("huge", resources={"gpu": 64})
+        assert play(ansible, {"runwhere.gpuctl.gpuctl_job": {"definition": manifest}}, hosts=name).status == 0
+    run = playbook(ansible, "status", "-e", "gpuctl_name=huge")
+    assert run.status == 0, run.output
+    assert "2 jobs: 2 Pending" in run.output
+    assert "east/default/huge, west/default/huge (Pending): " in " ".join(run.output.split()), run.output
+
+
+def test_a_job_is_found_in_its_cluster(ansible: Ansible, clusters: dict[str, Cluster]) -> None:
+    for name, where in (("here", ["west"]), ("both", [*NAMES])):
+        for cluster in where:
+            run = play(ansible, {"runwhere.gpuctl.gpuctl_job": {"definition": training(name)}}, hosts=cluster)
+            assert run.status == 0, run.output
+    shown = playbook(ansible, "status", "-e", "gpuctl_name=here")
+    assert shown.status == 0, shown.output
+    assert ["east", "not", "found"] in [line.split()[:3] for line in shown.output.splitlines()]
+    assert playbook(ansible, "status", "-e", "gpuctl_name=gone").status == 2
+    described = playbook(ansible, "describe", "-e", "gpuctl_name=here")
+    assert described.status == 0, described.output
+    assert "[WARNING]" not in described.output
+    assert "training here in namespace default" in described.output
+    both = playbook(ansible, "pause", "-e", "gpuctl_name=both")
+    assert both.status == 2
+    assert "job both exists in east, west. Add --limit east." in both.output
+    nowhere = playbook(ansible, "delete", "-e", "gpuctl_name=gone")
+    assert nowhere.status == 2
+    assert "job gone not found in east and west." in nowhere.output
+    deleted = playbook(ansible, "delete", "-e", "gpuctl_name=here")
+    assert deleted.status == 0, deleted.output
+    assert "west: changed=1 failed=0" in deleted.output
+    assert "here" not in names_of(clusters["west"], "Job")
+
+
+def test_a_job_that_may_exist_elsewhere_is_only_read(ansible: Ansible, silent: str) -> None:
+    assert play(ansible, {"runwhere.gpuctl.gpuctl_job": {"definition": training("maybe")}}, hosts="east").status == 0
+    add_silent(ansible, silent)
+    described = playbook(ansible, "describe", "-e", "gpuctl_name=maybe")
+    assert described.status == 0, described.output
+    paused = playbook(ansible, "pause", "-e", "gpuctl_name=maybe")
+    assert paused.status == 2
+    expected = (
+        "job maybe exists in east, and may exist elsewhere. Add --limit east if that one is meant. down could not"
+    )
+    assert expected in " ".join(paused.output.split())
+    chosen = playbook(ansible, "pause", "-e", "gpuctl_name=maybe", "--limit", "east")
+    assert chosen.status == 0, chosen.output
+
+
 def test_each_screen_has_the_name_of_its_cluster(ansible: Ansible) -> None:
-    for name, words in (("status", "nodes:"), ("usage", " UTC"), ("doctor", "checks:")):
+    for name, words in (("usage", " UTC"), ("doctor", "checks:")):
         run = playbook(ansible, name, *(["-e", "gpuctl_fail_on=never"] if name == "doctor" else []))
         assert run.status == 0, run.output
         screens = run.output.split("==== ")[1:]
         assert sorted(screen.partition(" ====")[0] for screen in screens) == ["east", "west"]
         assert all(words in screen for screen in screens)
-    alone = playbook(ansible, "status", "--limit", "west")
-    assert "====" not in alone.output
-    assert "3 nodes: 3 active" in alone.output
 
 
 def test_a_cluster_that_is_down_costs_five_seconds_and_hides_no_other(ansible: Ansible, silent: str) -> None:
-    down: dict[str, Any] = {
-        "clusters": [{"name": "c", "cluster": {"server": silent}}],
-        "users": [],
-        "current-context": "c",
-    }
-    down["contexts"] = [{"name": "c", "context": {"cluster": "c", "user": ""}}]
-    (ansible.directory / "kubeconfigs" / "down.kubeconfig").write_text(json.dumps(down))
+    add_silent(ansible, silent)
     run = playbook(ansible, "status")
     assert run.status == 2
-    titles = {line for line in run.output.splitlines() if line.startswith("====")}
-    assert titles == {"==== east ====", "==== west ===="}
+    assert "2 of 3 clusters read; " in run.output
+    assert ["down", "not", "read"] in [line.split()[:3] for line in run.output.splitlines()]
     reason = f"cannot reach the API server {silent}: no connection within 4 s (connect_timeout)."
     assert reason in " ".join(run.output.split())
     counts = [line for line in run.output.splitlines() if "changed=" in line]

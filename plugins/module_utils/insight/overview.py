@@ -44,6 +44,8 @@ class StatusOptions(ListedNamespacesOptions):
     pods: bool = option("bool", default=False)
     all: bool = option("bool", default=False)
     watch: int | None = option("int")
+    show: bool = option("bool", default=True)
+    clusters: dict[str, Any] | None = option("dict")
 
 
 def run(task: Task[StatusOptions]) -> dict[str, Any]:
@@ -53,6 +55,8 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     namespace, pool or job that does not exist.
     """
     options = task.options
+    if options.clusters is not None:
+        return {**merged_status(options.clusters), "format": options.format}
     if options.watch is not None and options.watch < 1:
         raise TaskFailed(f"watch: {options.watch} is below 1. Give the seconds between two reads.")
     unreadable: dict[str, str] = {}
@@ -62,7 +66,7 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     quotas = _if_readable(unreadable, "quotas", lambda: _quota_rows(job_task)) or []
     nodes, pools = _nodes_and_pools(task, unreadable)
     for problem in names_not_found(job_task, jobs["results"], {row["namespace"] for row in quotas}):
-        raise TaskFailed(problem)
+        raise _missing(problem)
     return {
         "changed": False,
         "format": options.format,
@@ -77,6 +81,35 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
 
 
 MODULE = ModuleSpec(StatusOptions, run)
+
+
+_TABLES = ("jobs", "pods", "quotas", "pools", "nodes")
+
+
+def merged_status(clusters: Mapping[str, Any]) -> dict[str, Any]:
+    """What tasks have returned for several clusters as one; each row names its cluster. Pure.
+
+    Raises TaskFailed for what is no result of such a task, and for a name that no cluster has.
+    """
+    merged: dict[str, Any] = {"changed": False, "clusters": [], "namespace": None, "unreadable": {}}
+    merged |= {table: [] for table in _TABLES}
+    for name, result in clusters.items():
+        is_read = isinstance(result, Mapping) and all(isinstance(result.get(table), list) for table in _TABLES)
+        if not is_read and not (isinstance(result, Mapping) and result.get("msg")):
+            raise TaskFailed(
+                f"O(clusters): that of {name} is no result of M(gpuctl_status). Register its task for each host."
+            )
+        about = {
+            "cluster": name,
+            "error": None if is_read else str(result["msg"]),
+            "is_found": "not_found" not in result,
+        }
+        merged["clusters"].append({**about, **{key: result.get(key) for key in ("namespace", "unreadable")}})
+        for table in _TABLES if is_read else ():
+            merged[table] += ({"cluster": name, **row} for row in result[table])
+    if clusters and not any(each["is_found"] for each in merged["clusters"]):
+        raise TaskFailed("\n".join(dict.fromkeys(each["error"] for each in merged["clusters"])))
+    return merged
 
 
 def _job_options(options: StatusOptions, namespaces: list[str] | None) -> JobInfoOptions:
@@ -116,16 +149,21 @@ def _selected_nodes(options: StatusOptions, nodes: list[Node]) -> list[Row]:
     """As gpuctl_node_info selects them. Raises TaskFailed for what does not exist."""
     types = {node.gpu_type for node in nodes if node.gpu_type}
     if options.gpu_type and options.gpu_type.lower() not in map(str.lower, types):
-        raise TaskFailed(not_found("GPU type", options.gpu_type, sorted(types)))
+        raise _missing(not_found("GPU type", options.gpu_type, sorted(types)))
     for name in options.nodes or ():
         if name not in {node.name for node in nodes}:
-            raise TaskFailed(not_found("node", name, [node.name for node in nodes]))
+            raise _missing(not_found("node", name, [node.name for node in nodes]))
     status = options.status or None if options.table == "nodes" else None
     if status not in (None, *NODE_STATUSES):
         raise TaskFailed(not_found("status", status, NODE_STATUSES))
     selection = NodeInfoOptions(nodes=options.nodes, pool=options.pool, gpu_type=options.gpu_type, status=status)
     keys = [full_key(key) for key in options.label_keys or ()]
     return [node_row(node, keys) for node in nodes if selection.selects(node)]
+
+
+def _missing(problem: str) -> TaskFailed:
+    """Of several clusters, one may have what another one lacks."""
+    return TaskFailed(problem, not_found=[problem])
 
 
 def _if_readable(unreadable: dict[str, str], what: str, read: Callable[[], T]) -> T | None:

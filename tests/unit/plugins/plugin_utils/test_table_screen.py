@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.overview import merged_status
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import limits_of_clusters, status_screen
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.table_screen import table_screen
 
 NODE = {"node_name": "node-1", "status": "active", "gpu_total": 8, "gpu_used": None, "gpu_free": None, "labels": {}}
@@ -57,3 +59,39 @@ def test_labels_that_do_not_fit_have_a_line_each() -> None:
 def test_the_namespace_is_named_where_it_counts(table: str) -> None:
     assert "Only namespace team-a is shown." in screen(table)
     assert "team-a" not in screen("nodes")
+
+
+def test_a_cluster_that_is_not_read_has_a_row_without_numbers() -> None:
+    east = {**RESULT, "nodes": [{**NODE, "gpu_used": 3, "gpu_free": 5}], "unreadable": {}}
+    blind = {**RESULT, "unreadable": {"usage": "forbidden"}}
+    merged = merged_status({"east": east, "blind": blind, "down": {"failed": True, "msg": "cannot reach it"}})
+    lines = status_screen(merged, 80, everything=False, paint=lambda _key, cell: cell)
+    assert lines[0] == "2 of 3 clusters read; 2 nodes: 2 active; 16 GPUs"
+    assert [line.split() for line in lines[2:5]] == [
+        ["east", "read", "1", "8", "3", "5", "0", "0"],
+        ["blind", "read", "1", "8", "?", "?", "0", "0"],
+        ["down", "not", "read", *"------"],
+    ]
+    assert any(line.startswith("blind: How many GPUs are free is not known") for line in lines)
+
+
+def test_what_clusters_do_not_show_is_said_once_for_those_that_share_it() -> None:
+    clusters: list[dict[str, Any]] = [
+        {
+            "cluster": name,
+            "error": None,
+            "is_found": True,
+            "namespace": namespace,
+            "unreadable": {"quotas": "forbidden."},
+        }
+        for name, namespace in (("east", "team-a"), ("west", "team-a"), ("south", "default"))
+    ]
+    shared = "east, west and south: Quotas are not shown: forbidden."
+    advice = "Add -e gpuctl_all_namespaces=true to show all."
+    assert limits_of_clusters(clusters) == [
+        shared,
+        f"Only the namespaces team-a (east, west) and default (south) are shown. {advice}",
+    ]
+    same = [{**each, "namespace": "team-a"} for each in clusters]
+    assert limits_of_clusters(same) == [shared, f"Only namespace team-a is shown. {advice}"]
+    assert limits_of_clusters([{**each, "namespace": None} for each in clusters]) == [shared]

@@ -184,6 +184,15 @@ def test_a_playbook_for_one_cluster_names_those_that_it_would_run_on() -> None:
     assert problem.endswith("a, b. Set the limit of the job to one, such as a.")
 
 
+@pytest.mark.parametrize("name", ["describe", "logs", "copy", "delete", "pause"])
+def test_the_cluster_of_one_job_is_found_by_its_name(name: str) -> None:
+    playbook = described_playbooks()[name]
+    assert several_clusters(playbook, ["a", "b"], {"gpuctl_name": "sft"}, "a", in_awx=False) == []
+    for given in ({}, {"gpuctl_name": "sft,lab"}):
+        (problem,) = several_clusters(playbook, ["a", "b"], given, "a", in_awx=False)
+        assert problem == f"runwhere.gpuctl.{name} is for one cluster, and these are 2: a, b. Add --limit a."
+
+
 @pytest.mark.parametrize(
     ("values", "problems"),
     [
