@@ -124,8 +124,14 @@ class HorizontalPodAutoscalerController(Controller):
         conditions.append(new)
 
 
+def source_key(metric: Object) -> str:
+    """The block of a metric: that of `ContainerResource` is `containerResource`."""
+    kind: str = metric["type"]
+    return kind[0].lower() + kind[1:]
+
+
 def source_of(metric: Object) -> Object:
-    found: Object = metric[metric["type"][0].lower() + metric["type"][1:]]
+    found: Object = metric[source_key(metric)]
     return found
 
 
@@ -134,7 +140,7 @@ def at_target(metric: Object) -> Object:
     source = source_of(metric)
     value = {name: amount for name, amount in source["target"].items() if name != "type"}
     about = {name: part for name, part in source.items() if name != "target"}
-    return {"type": metric["type"], metric["type"][0].lower() + metric["type"][1:]: {**about, "current": value}}
+    return {"type": metric["type"], source_key(metric): {**about, "current": value}}
 
 
 def named(metric: Object) -> str:
