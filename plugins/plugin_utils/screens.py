@@ -146,12 +146,12 @@ _CLUSTER_COLUMNS = (
 def _clusters_table(result: Mapping[str, Any], width: int, paint: Paint) -> list[str]:
     """A row for each of several clusters. What of one is not known is not shown as 0."""
 
+    by_cluster = {key: _by_cluster(result[key]) for key in ("nodes", "jobs")}
+
     def row(cluster: Row) -> Row:
         if cluster["error"]:
             return {"cluster": cluster["cluster"], "status": "not read" if cluster["is_found"] else "not found"}
-        nodes, jobs = (
-            [one for one in result[key] if one["cluster"] == cluster["cluster"]] for key in ("nodes", "jobs")
-        )
+        nodes, jobs = (by_cluster[key][cluster["cluster"]] for key in ("nodes", "jobs"))
         gpus = {use: sum(node[use] or 0 for node in nodes) for use in ("gpu_total", "gpu_used", "gpu_free")}
         unknown = [
             *(["gpu_used", "gpu_free"] if "usage" in cluster["unreadable"] else []),
@@ -164,14 +164,20 @@ def _clusters_table(result: Mapping[str, Any], width: int, paint: Paint) -> list
     return table_lines([row(cluster) for cluster in result["clusters"]], _CLUSTER_COLUMNS, width, paint)
 
 
+def _by_cluster(rows: Iterable[Row]) -> Mapping[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["cluster"]].append(row)
+    return found
+
+
 def limits_of_clusters(clusters: Iterable[Row]) -> list[str]:
     """What is not shown of several clusters, each limit once with the clusters that share it."""
     limits: dict[str, list[str]] = defaultdict(list)
     own: dict[str, list[str]] = defaultdict(list)
     for each in clusters:
         unreadable = each["unreadable"] or {}
-        texts = [f"Pools and nodes are not shown: {unreadable['nodes']}"] if "nodes" in unreadable else []
-        texts += [f"Quotas are not shown: {unreadable['quotas']}"] if "quotas" in unreadable else []
+        texts = [_not_shown(what, unreadable) for what in _TITLES if what in unreadable]
         texts += [NOT_KNOWN[what] for what in NOT_KNOWN if what in unreadable]
         for text in texts:
             limits[text].append(each["cluster"])
@@ -285,7 +291,7 @@ def _cluster(
     result: Mapping[str, Any], unreadable: Mapping[str, str], width: int, room: Room | None, paint: Paint
 ) -> list[str]:
     if "nodes" in unreadable:
-        return wrapped(f"Pools and nodes are not shown: {unreadable['nodes']}", width)
+        return wrapped(_not_shown("nodes", unreadable), width)
     nodes, pools = result["nodes"], result["pools"]
     gpus = {use: sum(node[f"gpu_{use}"] or 0 for node in nodes) for use in ("total", "used", "free")}
     clusters = result.get("clusters") or ()
@@ -321,6 +327,13 @@ def _undivided(pools: Sequence[Row], width: int) -> list[str]:
     return [line for text in texts for line in wrapped(text, width)]
 
 
+_TITLES = {"nodes": "Pools and nodes", "quotas": "Quotas"}
+
+
+def _not_shown(what: str, unreadable: Mapping[str, str]) -> str:
+    return f"{_TITLES[what]} are not shown: {unreadable[what]}"
+
+
 # An account of level submit reads nodes, and of pods only its own.
 NOT_KNOWN = {
     "usage": "How many GPUs are free is not known: this account may not list the pods of all namespaces. An "
@@ -352,7 +365,7 @@ def _most_telling(pools: Sequence[Row], number: int) -> list[Row]:
 
 def quotas_block(quotas: Sequence[Row], unreadable: Mapping[str, str], width: int, room: Room | None) -> list[str]:
     if "quotas" in unreadable:
-        return wrapped(f"Quotas are not shown: {unreadable['quotas']}", width)
+        return wrapped(_not_shown("quotas", unreadable), width)
     if not quotas:
         return []
     most_used = sorted(quotas, key=_percent, reverse=True)
