@@ -175,7 +175,7 @@ class Client:
         seconds: float,
     ) -> Watch:
         """Watch the changes after a resourceVersion; the server ends the watch after so many seconds."""
-        from .watch import READ_TIMEOUT, Watch  # Here: few tasks wait.
+        from .watch import Watch  # Here: few tasks wait.
 
         query = {
             "watch": "true",
@@ -186,9 +186,7 @@ class Client:
             "fieldSelector": fields,
         }
         path = resource.path(namespace)
-        return self.transport.send(
-            "GET", path, lambda response: Watch(response, path), query, stream=WATCH, read_timeout=READ_TIMEOUT
-        )
+        return self.transport.send("GET", path, lambda response: Watch(response, path), query, stream=WATCH)
 
     def get(
         self, resource: Resource, namespace: str | None, name: str, *, leaves_out: bool = False

@@ -19,13 +19,12 @@ extends it at this rate. Links of half a megabit per second are faster."""
 
 @dataclass(frozen=True)
 class Allowance:
-    """The bytes of an answer, as they are sent, and the seconds until its end, before what comes extends them.
-
-    None: the seconds that the request may wait for its answer.
-    """
+    """The bytes of an answer, as they are sent, the seconds until its end, before what comes extends them, and those
+    in which nothing comes. None: the seconds that the request may wait for its answer."""
 
     bytes: int
     seconds: float | None = None
+    silence: float | None = None
 
 
 class TooMuchData(Exception):
@@ -59,7 +58,9 @@ TOKEN_LENGTH = 4_096
 
 # What is watched has less than a tenth of that. A larger event ends the watch, and a list follows.
 EVENT_BYTES = MIB
-WATCH = Allowance(1024 * MIB, 330.0)  # The server is asked to end it after 300 s.
+# The server is asked to end a watch after 300 s. It sends the head of its answer at once, and a bookmark every minute
+# (apiserver/pkg/storage/cacher, defaultBookmarkFrequency), but that is too long to wait for what a proxy holds back.
+WATCH = Allowance(1024 * MIB, 330.0, silence=30.0)
 # Events, as they are in memory, that wait for a task that is busy. Watches are not read meanwhile.
 QUEUED_MEMORY = 8 * MIB
 

@@ -22,23 +22,25 @@ class Meter:
 
     def __init__(self, connection: Any, allowance: Allowance) -> None:
         self._connection = connection
-        self._silence = connection.gettimeout() or 3600.0  # seconds
+        self._patience = connection.gettimeout() or 3600.0  # seconds that the request may wait for its answer
         self.allow(allowance)
 
     def allow(self, allowance: Allowance) -> None:
-        self._allowance, self._received, self._began = allowance, 0, time.monotonic()
+        self._bytes = allowance.bytes
+        self._seconds = self._patience if allowance.seconds is None else allowance.seconds
+        self._silence = self._patience if allowance.silence is None else allowance.silence
+        self._received, self._began = 0, time.monotonic()
 
     def read(self, receive: Callable[[], Any], size: Callable[[Any], int]) -> Any:
         """The result of ``receive``, of that size in bytes. Raises TimeoutError and TooMuchData."""
-        seconds = self._silence if self._allowance.seconds is None else self._allowance.seconds
-        left = self._began + seconds + self._received / SLOWEST - time.monotonic()
+        left = self._began + self._seconds + self._received / SLOWEST - time.monotonic()
         if left <= 0:
             raise TimeoutError("timed out")
         self._connection.settimeout(min(self._silence, left))
         received = receive()
         self._received += size(received)
-        if self._received > self._allowance.bytes:
-            raise TooMuchData(size_text(self._allowance.bytes))
+        if self._received > self._bytes:
+            raise TooMuchData(size_text(self._bytes))
         return received
 
 

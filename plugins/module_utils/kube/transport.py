@@ -182,8 +182,8 @@ class Transport:
 
         ``body``: an object, the operations of a JSON patch, or the bytes of a request that writes nothing. ``stream``:
         the answer may be that large, is not compressed, and if the connection breaks while it is read, ``consume`` is
-        called again. ``read_timeout`` is in seconds without data, by default what is left of the connection's
-        ``request_timeout``. ``any_status``: it is ``consume`` that rejects an answer.
+        called again. ``read_timeout``: seconds without data, by default what is left of ``request_timeout``; a
+        ``stream`` may allow others once it has begun. ``any_status``: it is ``consume`` that rejects an answer.
         """
         from urllib3 import Timeout
         from urllib3.exceptions import HTTPError

@@ -12,10 +12,6 @@ from .errors import ApiError
 from .limits import EVENT_BYTES
 from .open_stream import OpenStream
 
-# Seconds without an event that end a watch. Servers send a bookmark every minute (apiserver/pkg/storage/cacher,
-# defaultBookmarkFrequency), but that is too long to wait for what a proxy holds back.
-READ_TIMEOUT = 30.0
-
 
 class Watch(OpenStream):
     """An open watch: iterate over its events, ``{"type": …, "object": …}``, until the connection ends.

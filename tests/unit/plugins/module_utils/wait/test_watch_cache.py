@@ -6,11 +6,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import watch as kube_watch
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube import client as kube_client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection import Connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
@@ -30,11 +30,12 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def client(cluster: Cluster, token: str = "", url: str = "") -> Client:
+def client(cluster: Cluster, token: str = "", url: str = "", request_timeout: float = 30) -> Client:
     def authorization() -> dict[str, str]:
         return {"Authorization": f"Bearer {token or cluster.token}"}
 
-    return Client(Connection(url or cluster.url, authorization=authorization, retries=0))
+    connection = Connection(url or cluster.url, authorization=authorization, retries=0, request_timeout=request_timeout)
+    return Client(connection)
 
 
 def put(cluster: Cluster, name: str, *, follow: str = "yes", **data: str) -> None:
@@ -143,7 +144,7 @@ def broken(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
 def test_a_watch_that_brings_nothing_is_followed_by_a_list(
     cluster: Cluster, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kube_watch, "READ_TIMEOUT", 0.3)
+    monkeypatch.setattr(kube_client, "WATCH", replace(kube_client.WATCH, silence=0.3))
     warned: list[str] = []
     with WatchCache(client(cluster, url=broken), warned.append) as cache:
         cache.add([HERE])
@@ -152,6 +153,37 @@ def test_a_watch_that_brings_nothing_is_followed_by_a_list(
             put(cluster, name)
             until(cache, lambda name=name: name in names(cache))
     assert not [text for text in warned if "HTML page" not in text]
+
+
+@pytest.fixture
+def unanswered(cluster: Cluster) -> Iterator[str]:
+    """The address of a proxy that passes on the first list, and the answer to no watch."""
+    proxy = Proxy(cluster.url)
+    lane = proxy.lane()
+    lane.begin(Plan(FAULTS["silent-after"], k=2))
+    yield lane.url
+    proxy.close()
+
+
+def test_a_watch_without_an_answer_is_given_up_after_request_timeout(cluster: Cluster, unanswered: str) -> None:
+    """Silence of another length ends it only once the server has begun to answer."""
+    warned: list[str] = []
+    with WatchCache(client(cluster, url=unanswered, request_timeout=0.5), warned.append) as cache:
+        cache.add([HERE])
+        cache.watch()
+        put(cluster, "a")
+        until(cache, lambda: names(cache) == {"a"}, seconds=5)
+    assert [text.partition(",")[0] for text in warned] == ["still waiting"]
+
+
+def test_a_quiet_watch_outlasts_request_timeout(cluster: Cluster) -> None:
+    with WatchCache(client(cluster, request_timeout=0.3), pytest.fail) as cache:
+        cache.add([HERE])
+        cache.watch()
+        sleep(1)
+        put(cluster, "a")
+        until(cache, lambda: names(cache) == {"a"})
+    assert cluster.requests.counts() == {LIST: 1, WATCH: 1}
 
 
 @pytest.mark.parametrize("broken", ["watch-end", "watch-html"], indirect=True)
