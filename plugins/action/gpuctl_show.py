@@ -13,6 +13,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import p
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import hide_origin, shows_messages
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import cluster_of_several
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.merged_reports import UnfitResults, merged_result
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import with_option_names
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import unfit_report, write_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen import View, screen_lines
@@ -47,13 +48,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         hide_origin(self._task)
         _facts, options = self.validate_argument_spec(
             {
-                "result": {"type": "dict", "required": True},
+                "result": {"type": "dict"},
+                "clusters": {"type": "dict"},
                 "all": {"type": "bool", "default": False},
                 "next_commands": {"type": "bool", "default": False},
                 "output": {"type": "path"},
-            }
+            },
+            mutually_exclusive=[("result", "clusters")],
+            required_one_of=[("result", "clusters")],
         )
-        given, everything = printable_data(options["result"]), options["all"]
+        everything, clusters = options["all"], options["clusters"]
+        try:
+            given = printable_data(options["result"] if clusters is None else merged_result(clusters))
+        except UnfitResults as unfit:
+            return {"failed": True, "changed": False, "msg": with_option_names(str(unfit), self._task, task_vars)}
         rows = given.get("results") or []
         errors = [row for row in rows if row.get("error")]
         failed = bool(errors) or "results" not in given
@@ -82,7 +90,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         else:
             lines = wrapped(message, terminal_width()) if message else []
         if lines:
-            print_screen(lines, cluster_of_several(task_vars or {}))
+            print_screen(lines, cluster_of_several(task_vars or {}) if clusters is None else None)
         if not failed:
             return {"changed": self._write_report(given, output, task_vars) if output else False}
         result = {"failed": True, "changed": False, "msg": _failure_message(message, errors)}

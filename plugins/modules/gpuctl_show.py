@@ -19,9 +19,14 @@ description:
     an error is printed once. Its message has the errors, for AWX, ansible-runner and other callback plugins.
 options:
   result:
-    description: What the task has registered.
+    description: What the task has registered. One of this option and O(clusters) is required.
     type: dict
-    required: true
+  clusters:
+    description:
+      - What a task of M(runwhere.gpuctl.gpuctl_usage_info) or M(runwhere.gpuctl.gpuctl_idle) has registered for several clusters, by the
+        name of the cluster. It is shown as one table, whose rows name their cluster and whose totals are those of all. A cluster whose
+        task has failed is named as missing.
+    type: dict
   all:
     description: Whether to show all rows and errors, however many there are.
     type: bool

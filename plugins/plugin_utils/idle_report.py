@@ -12,12 +12,14 @@ from typing import Any
 
 from ..module_utils.kube.errors import as_sentence
 from ..module_utils.manifest.problems import number_of
+from .merged_reports import limit_texts
 from .report import Reasons, Report, Row, Section, Table, Text
-from .screens import own_namespace_texts
+from .screens import CLUSTER
 from .text_table import Column
 
 _DONE = {"warn": "warned", "clear": "warning withdrawn", "pause": "paused"}
 _COLUMNS = (
+    CLUSTER,
     Column("name", "NAME", least=14),
     Column("namespace", "NAMESPACE", least=9),
     Column("kind", "KIND", drop=3),
@@ -39,7 +41,7 @@ def idle_report(result: Mapping[str, Any]) -> Report:
     short = f"{summary} {number_of(left, 'job')} left alone." if left else summary
     if left and len(idle) <= _FIRST_ROWS + 1:
         short += " Add -e gpuctl_all=true to list all."
-    own = [Text(text) for text in own_namespace_texts(result.get("namespace"))]
+    own = [Text(text) for text in limit_texts(result)]
     return Report(
         "Idle jobs",
         [

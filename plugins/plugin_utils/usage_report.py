@@ -11,12 +11,20 @@ from dataclasses import replace
 from typing import Any
 
 from ..module_utils.accelerators.catalog import bytes_in
+from .merged_reports import limit_texts
 from .report import Bar, Bars, Figures, Notes, Report, Row, Section, Table, Text
-from .screens import own_namespace_texts
 from .spreadsheet import csv_text
 from .text_table import Column
 
-_TITLES = {"job": "JOB", "user": "USER", "team": "TEAM", "pool": "POOL", "sweep": "SWEEP", "gpu_type": "GPU TYPE"}
+_TITLES = {
+    "cluster": "CLUSTER",
+    "job": "JOB",
+    "user": "USER",
+    "team": "TEAM",
+    "pool": "POOL",
+    "sweep": "SWEEP",
+    "gpu_type": "GPU TYPE",
+}
 _MOST_BARS = 30
 _UNITS = {"memory": "GiB·h", "cores": "%·h"}
 _UNKNOWN = "not known"
@@ -39,7 +47,7 @@ def usage_report(result: Mapping[str, Any]) -> Report:
             Section("", [Figures(_usage_figures(result))], on="page"),
             Section("Who held them", [_usage_bars(rows, names)] if rows else [], on="page"),
             Section("Figures", [_usage_table(result)] if rows else []),
-            Section("", [*none, Notes([*own_namespace_texts(result.get("namespace")), *result["notes"]])]),
+            Section("", [*none, Notes([*limit_texts(result), *result["notes"]])]),
             Section("How to read this", [Notes(_meaning(result["totals"]))], on="page"),
         ],
         lead=_time_range(result),

@@ -102,7 +102,7 @@ def several_clusters(
     return problems + [
         f"{name}: each cluster would write to this file, {these}, or write {{{{ inventory_hostname }}}} in its name."
         for name in _WRITTEN
-        if values.get(name) and host not in str(values[name])
+        if playbook.clusters != "together" and values.get(name) and host not in str(values[name])
     ]
 
 

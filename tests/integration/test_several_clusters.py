@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import socket
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from kubesim import Cluster
 
 from .ansible import Ansible, Run
 from .manifests import training
+from .prometheus_double import prometheus_double, vector
 
 NAMES = ("east", "west")
 PLAIN = {"ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain", "COLUMNS": "80"}
@@ -234,12 +236,47 @@ def test_a_job_that_may_exist_elsewhere_is_only_read(ansible: Ansible, silent: s
 
 
 def test_each_screen_has_the_name_of_its_cluster(ansible: Ansible) -> None:
-    for name, words in (("usage", " UTC"), ("doctor", "checks:")):
-        run = playbook(ansible, name, *(["-e", "gpuctl_fail_on=never"] if name == "doctor" else []))
-        assert run.status == 0, run.output
-        screens = run.output.split("==== ")[1:]
-        assert sorted(screen.partition(" ====")[0] for screen in screens) == ["east", "west"]
-        assert all(words in screen for screen in screens)
+    run = playbook(ansible, "doctor", "-e", "gpuctl_fail_on=never")
+    assert run.status == 0, run.output
+    screens = run.output.split("==== ")[1:]
+    assert sorted(screen.partition(" ====")[0] for screen in screens) == ["east", "west"]
+    assert all("checks:" in screen for screen in screens)
+
+
+def test_the_usage_of_all_clusters_is_one_table(ansible: Ansible, silent: str) -> None:
+    for name, gpus in (("east", 2), ("west", 3)):
+        manifest = training("busy", resources={"gpu": gpus})
+        wanted = {"definition": manifest, "wait": True, "wait_for": "scheduled", "wait_timeout": 60}
+        assert play(ansible, {"runwhere.gpuctl.gpuctl_job": wanted}, hosts=name).status == 0
+    held = ["-e", "gpuctl_range=1h", "-e", "gpuctl_group_by=job"]
+    run = playbook(ansible, "usage", *held, "-e", "gpuctl_output=usage.csv")
+    assert run.status == 0, run.output
+    assert "====" not in run.output
+    assert "Only namespace default is shown." in run.output
+    rows = [line.split() for line in run.output.splitlines() if line.startswith((*NAMES, "TOTAL"))]
+    assert {"east", "west", "TOTAL"} <= {row[0] for row in rows}
+    with (ansible.directory / "usage.csv").open(encoding="utf-8-sig") as file:
+        assert {row["cluster"] for row in csv.DictReader(file)} == {*NAMES}
+    assert "CLUSTER" not in playbook(ansible, "usage", *held, "--limit", "east").output
+    add_silent(ansible, silent)
+    run = playbook(ansible, "usage", *held)
+    assert run.status == 2
+    assert "down could not be read, and is missing here." in run.output
+    assert f"cannot reach the API server {silent}" in " ".join(run.output.split())
+
+
+def test_idle_jobs_of_all_clusters_are_one_table(ansible: Ansible) -> None:
+    for name in NAMES:
+        manifest = training("held", resources={"gpu": 1})
+        wanted = {"definition": manifest, "wait": True, "wait_for": "scheduled", "wait_timeout": 60}
+        assert play(ansible, {"runwhere.gpuctl.gpuctl_job": wanted}, hosts=name).status == 0
+    with prometheus_double(lambda _asked: vector()) as prometheus:
+        run = playbook(ansible, "idle", "-e", f"gpuctl_prometheus_url={prometheus.url}", "-e", "gpuctl_all=true")
+    assert run.status == 0, run.output
+    assert "====" not in run.output
+    rows = [line.split()[:2] for line in run.output.splitlines() if line.startswith(NAMES)]
+    assert ["east", "held"] in rows
+    assert ["west", "held"] in rows
 
 
 def test_a_cluster_that_is_down_costs_five_seconds_and_hides_no_other(ansible: Ansible, silent: str) -> None:

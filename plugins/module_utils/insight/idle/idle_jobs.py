@@ -30,7 +30,6 @@ from ...kube.resources import POD
 from ...kube.times import now_as_text, time_as_text
 from ...labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, MANAGED
 from ...listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
-from ...manifest.problems import number_of
 from ...namespaces import listed_namespaces
 from ...options import ConcurrencyOptions, option
 from ...policies.policy_rules import IdleLimit, strictest_limits
@@ -51,6 +50,7 @@ from .idle_rules import (
     IdlePolicy,
     PodUsage,
     held_devices,
+    idle_summary,
     is_exempt,
     judge,
     next_action,
@@ -128,7 +128,7 @@ def run(task: Task[IdleOptions]) -> dict[str, Any]:
         "namespace": own,
         "results": rows,
         "diff": diff,
-        "msg": _idle_summary(jobs),
+        "msg": idle_summary(rows),
     }
     if failed := [f"{job.kind} {job.id[1]} in namespace {job.id[0]}: {job.error}" for job in jobs if job.error]:
         raise TaskFailed(
@@ -390,15 +390,3 @@ def _job_row(job: HeldJob) -> dict[str, Any]:
         "action": job.action,
         "error": job.error,
     }
-
-
-def _idle_summary(jobs: Sequence[HeldJob]) -> str:
-    if not jobs:
-        return "no job holds accelerators"
-    idle = [job for job in jobs if job.finding.idle]
-    devices = sum(job.held.devices for job in idle if job.held)
-    parts = [f"{number_of(len(idle), 'idle job')} with {number_of(devices, 'accelerator')}" if idle else "no idle jobs"]
-    for action, word in ((WARN, "warned of"), (PAUSE, "paused"), (CLEAR, "no longer idle")):
-        if count := sum(job.action == action and job.error is None for job in jobs):
-            parts.append(f"{count} {word}")
-    return ", ".join(parts)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -13,6 +13,7 @@ from ...accelerators.catalog import DEVICES, PARTITIONS, SHARES, catalog
 from ...cluster.nodes import devices_of
 from ...cluster.related import is_unfinished
 from ...kube.times import read_time
+from ...manifest.problems import number_of
 
 NOTHING, WARN, CLEAR, PAUSE = "none", "warn", "clear", "pause"
 LEAST_COVERAGE = 0.9
@@ -151,3 +152,16 @@ def _parse_time(text: str | None) -> datetime | None:
         return read_time(text) if text else None
     except ValueError:
         return None
+
+
+def idle_summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """``2 idle jobs with 5 accelerators, 1 paused``, of the rows of gpuctl_idle."""
+    if not rows:
+        return "no job holds accelerators"
+    idle = [row for row in rows if row["idle"]]
+    devices = number_of(sum(row["devices"] or 0 for row in idle), "accelerator")
+    parts = [f"{number_of(len(idle), 'idle job')} with {devices}" if idle else "no idle jobs"]
+    for action, word in ((WARN, "warned of"), (PAUSE, "paused"), (CLEAR, "no longer idle")):
+        if count := sum(row["action"] == action and row["error"] is None for row in rows):
+            parts.append(f"{count} {word}")
+    return ", ".join(parts)

@@ -209,4 +209,9 @@ def test_the_cluster_of_one_job_is_found_by_its_name(name: str) -> None:
     ],
 )
 def test_what_several_clusters_would_overwrite_is_refused(values: dict[str, Any], problems: list[str]) -> None:
-    assert several_clusters(described_playbooks()["status"], ["a", "b"], values, "b", in_awx=False) == problems
+    assert several_clusters(described_playbooks()["plan"], ["a", "b"], values, "b", in_awx=False) == problems
+
+
+def test_one_file_has_what_is_shown_together() -> None:
+    values = {"gpuctl_output": "usage.html"}
+    assert several_clusters(described_playbooks()["usage"], ["a", "b"], values, "b", in_awx=False) == []
