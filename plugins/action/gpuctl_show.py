@@ -24,7 +24,6 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     logs_screen,
     next_commands,
     place_of,
-    wrapped,
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.sparkline import levels_for
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
@@ -35,6 +34,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
     print_screen,
     terminal_width,
 )
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import wrapped
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]

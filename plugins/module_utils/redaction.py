@@ -23,9 +23,9 @@ MASK = "********"
 # Whole words of a name, so that `tokenizer`, `keyboard` and `max_tokens` are not secrets.
 _SECRET_WORDS = frozenset(
     {
-        "token", "password", "passwd", "passphrase", "pwd", "pass", "secret", "secrets", "credential", "credentials",
-        "apikey", "accesskey", "secretkey", "privatekey", "authorization", "auth", "bearer", "key", "cred", "creds",
-        "pat", "jwt", "sshpass", "dbpass", "userpass", "rootpass", "smtppass", "ldappass", "redispass",
+        "token", "password", "passwd", "passphrase", "pwd", "pw", "pass", "secret", "secrets", "credential",
+        "credentials", "apikey", "accesskey", "secretkey", "privatekey", "authorization", "auth", "bearer", "key",
+        "cred", "creds", "pat", "jwt", "sshpass", "dbpass", "userpass", "rootpass", "smtppass", "ldappass", "redispass",
     }
 )  # fmt: skip
 # Of words that are written together: PGPASSWORD, HFTOKEN.

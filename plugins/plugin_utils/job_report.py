@@ -13,7 +13,7 @@ from ..module_utils.kube.times import read_time
 from ..module_utils.manifest.problems import abridged, number_of
 from .html_page import short_number
 from .report import Block, Curve, Curves, Facts, Reasons, Report, Row, Section, Table, Text
-from .screens import JOB_COLUMNS, job_cells, status_counts
+from .screens import JOB_COLUMNS, job_cells, status_counts, without_own_pods
 from .sparkline import on_grid
 from .text_table import Column, cell_text
 
@@ -59,7 +59,7 @@ _EVENT_COLUMNS = (
     Column("count", "COUNT", drop=1),
     Column("reason", "REASON"),
     Column("object", "OBJECT", least=12, drop=2),
-    Column("message", "MESSAGE", least=20),
+    Column("message", "MESSAGE", least=32, wraps=True),
 )
 _FIRST_EVENTS = 10
 
@@ -91,7 +91,7 @@ def _job_sections(job: Row) -> Iterator[Section]:
     yield Section(title, [facts])
     pods = _pods_with_images(job.get("pods") or [])
     yield Section("Pods", [Table(_POD_COLUMNS, pods, "Pods of the job", first=None)])
-    events = _merged_events(job.get("events") or ())
+    events = _merged_events(job)
     oldest = "Warnings, the oldest first"
     yield Section("Events", [Table(_EVENT_COLUMNS, events, oldest, noun="event", first=_FIRST_EVENTS, ends=True)])
 
@@ -126,12 +126,15 @@ def _known_curve(curves: Row, summary: Row) -> Curve:
     )
 
 
-def _merged_events(events: Iterable[Row]) -> list[Row]:
-    """The events, the oldest first; those that say the same of several objects as one, with the age of the last."""
+def _merged_events(job: Row) -> list[Row]:
+    """The events, the oldest first; those that say the same of several objects as one, with the age of the last.
+
+    A Job that cannot create its pods tries again with another name each time, which its message quotes.
+    """
     merged: dict[tuple[str, str], list[Row]] = {}
-    for event in events:
-        same = merged.pop((event["reason"], event["message"]), [])
-        merged[event["reason"], event["message"]] = [*same, event]
+    for event in job.get("events") or ():
+        said = event["reason"], without_own_pods(job["name"], event["message"])
+        merged[said] = [*merged.pop(said, []), event]
     return [
         {
             **same[-1],

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from ..module_utils.manifest.problems import abridged
 from .report import Block, Curves, Facts, Groups, Logs, Names, Notes, Reasons, Report, Section, Table, Text
-from .screens import Paint, joined_blocks, reasons_block, rest_line, wrapped
+from .screens import Paint, joined_blocks, reasons_block, rest_line
 from .sparkline import BLOCKS, sparkline
-from .text_table import Column, table_lines, text_width
+from .text_table import Column, table_lines, text_width, wrapped
 
 
 class View(NamedTuple):

@@ -20,7 +20,7 @@ from ..module_utils.insight.follow.terminal_text import terminal_text
 from ..module_utils.manifest.problems import abridged, enumerated, number_of
 from ..module_utils.printable import printable
 from .report import Row
-from .text_table import ELLIPSIS, Column, cut, table_lines, text_width
+from .text_table import ELLIPSIS, Column, cut, table_lines, text_width, wrapped
 
 Paint = Callable[[str, str], str]
 
@@ -488,12 +488,12 @@ def _by_reason(rows: Iterable[Row]) -> list[tuple[tuple[str, str], list[Row]]]:
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row.get("reason"):
-            groups[row.get("status") or "", _own_words(_without_own_pods(row))].append(row)
+            groups[row.get("status") or "", _own_words(_unnamed_reason(row))].append(row)
     return sorted(groups.items(), key=lambda group: (group[0][0] == "Paused", -len(group[1])))
 
 
 def _shared_reason(status: str, rows: Sequence[Row], *, everything: bool) -> str:
-    reasons = {rows[0]["reason"]} if len(rows) == 1 else set(map(_without_own_pods, rows))
+    reasons = {rows[0]["reason"]} if len(rows) == 1 else set(map(_unnamed_reason, rows))
     # Schedulers count the nodes of their cluster at a time of their own.
     reason = reasons.pop() if len(reasons) == 1 else _own_words(reasons.pop())
     names = [place_of(row) for row in rows]
@@ -529,12 +529,16 @@ _QUOTED_NAME = re.compile(rf'\b(pods|ReplicaSet) "({_POD})"')  # in messages of 
 _START = 40  # Names of pods begin with as much of the job's at least (generateName keeps 58 characters of both).
 
 
-def _without_own_pods(row: Row) -> str:
+def _unnamed_reason(row: Row) -> str:
+    return without_own_pods(row.get("name") or "", row["reason"])
+
+
+def without_own_pods(job: str, reason: str) -> str:
     """The reason without the names of the job's own pods, which differ for each job.
 
     A reason that begins with one goes on with a verb, and needs no subject after the names of the jobs.
     """
-    start = f"{row.get('name') or ''}-"[:_START]
+    start = f"{job}-"[:_START]
 
     def unnamed(found: re.Match[str]) -> str:
         names = re.split(", | and ", found[2])
@@ -547,7 +551,7 @@ def _without_own_pods(row: Row) -> str:
     def elided(found: re.Match[str]) -> str:
         return f'{found[1]} "{ELLIPSIS}"' if found[2].startswith(start) else found[0]
 
-    return _QUOTED_NAME.sub(elided, _PODS.sub(unnamed, row["reason"]))
+    return _QUOTED_NAME.sub(elided, _PODS.sub(unnamed, reason))
 
 
 def _first_url(row: Row) -> str | None:
@@ -569,21 +573,6 @@ def _counted_rest(rows: Sequence[Row], key: str, width: int) -> list[str]:
 
 def rest_line(number: int, noun: str) -> list[str]:
     return [f"… and {number_of(number, f'more {noun}')}. {_ALL}"] if number > 0 else []
-
-
-def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """The text in lines of at most ``width`` columns, all but the first indented; a longer word has its own line.
-
-    An option of the command line stays with its value, so that it can be copied.
-    """
-    lines, line = [], ""
-    for word in re.findall(r"-e \S+|\S+", text):
-        longer = f"{line} {word}" if line.strip() else line + word
-        if line.strip() and text_width(longer) > width:
-            lines.append(line)
-            longer = indent + word
-        line = longer
-    return [*lines, line]
 
 
 _CHANGE_COLUMNS = (

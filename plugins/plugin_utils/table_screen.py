@@ -26,9 +26,8 @@ from .screens import (
     quotas_block,
     reasons_block,
     with_unknown,
-    wrapped,
 )
-from .text_table import Column, table_lines, text_width
+from .text_table import Column, table_lines, text_width, wrapped
 
 Result = Mapping[str, Any]
 

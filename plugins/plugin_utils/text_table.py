@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import numbers
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,8 +26,9 @@ class Column:
 
     ``max_width`` cuts longer values. If the table is too wide, columns with a ``drop`` are left out, the highest first,
     and then those with ``least`` are cut, down to that many characters. A column that is ``optional`` is left out if it
-    has no value. Numbers are right-aligned, and texts of a column that is ``numeric``. ``on`` is "screen" or "page"
-    for a column of a report that is only shown there.
+    has no value. Numbers are right-aligned, and texts of a column that is ``numeric``. The last column may be one that
+    ``wraps``: its texts go on below, where others are cut, and none is left out for it to be wider. ``on`` is "screen"
+    or "page" for a column of a report that is only shown there.
     """
 
     key: str
@@ -36,6 +38,7 @@ class Column:
     drop: int = 0
     optional: bool = False
     numeric: bool = False
+    wraps: bool = False
     on: str = ""
 
     def is_shown(self, values: Sequence[Any]) -> bool:
@@ -68,7 +71,19 @@ def table_lines(
         [each.aligned(printable(each.column.title)), *(each.aligned(cell, paint) for cell in each.cells)]
         for each in shown
     ]
-    return [GAP.join(line).rstrip() for line in zip(*lines, strict=True)]
+    found = [GAP.join(line).rstrip() for line in zip(*lines, strict=True)]
+    return _with_rest(found, shown[-1]) if shown and shown[-1].column.wraps else found
+
+
+def _with_rest(lines: Sequence[str], last: _Cells) -> list[str]:
+    """The lines of a table, each followed by what of its last cell does not fit into it."""
+    indent = " " * (text_width(lines[0]) - text_width(last.column.title))
+    found = [lines[0]]
+    for line, cell in zip(lines[1:], last.cells, strict=True):
+        first, *rest = wrapped(cell, last.width)
+        found.append(line if not rest else line.removesuffix(cut(cell, last.width)) + first)
+        found += [indent + words for words in rest]
+    return found
 
 
 @dataclass(frozen=True)
@@ -104,7 +119,7 @@ def _fitted(columns: Sequence[_Cells], width: int | None) -> Sequence[_Cells]:
         return columns
     excess = sum(each.width for each in columns) + len(GAP) * (len(columns) - 1) - width
     last = max(columns, key=lambda each: each.column.drop)
-    if excess > 0 and last.column.drop:
+    if excess > sum(each.spare for each in columns if each.column.wraps) and last.column.drop:
         return _fitted([each for each in columns if each is not last], width)
     narrowed = list(columns)
     for _character in range(excess):
@@ -144,6 +159,21 @@ def cut(text: str, width: int | None) -> str:
     while text_width(text) + text_width(ELLIPSIS) > width:
         text = text[:-1]
     return text + ELLIPSIS
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """The text in lines of at most ``width`` columns, all but the first indented; a longer word has its own line.
+
+    An option of the command line stays with its value, so that it can be copied.
+    """
+    lines, line = [], ""
+    for word in re.findall(r"-e \S+|\S+", text):
+        longer = f"{line} {word}" if line.strip() else line + word
+        if line.strip() and text_width(longer) > width:
+            lines.append(line)
+            longer = indent + word
+        line = longer
+    return [*lines, line]
 
 
 def text_width(text: str) -> int:

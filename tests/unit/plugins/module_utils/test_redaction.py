@@ -34,6 +34,7 @@ SECRET_NAMES = [
     "password",
     "dbPassword",
     "MYSQL_PWD",
+    "ADMIN_PW",
     "DB_PASS",
     "secret",
     "CLIENT_SECRET",

@@ -91,6 +91,24 @@ def test_events_that_say_the_same_of_several_pods_are_one() -> None:
     assert html_page(description_report(found)).count("0/4 nodes are available.") == 1
 
 
+def test_a_refusal_of_pods_is_one_event_with_all_of_its_text() -> None:
+    """A Job gives each pod that it fails to create another name, and the quota's words come last."""
+    text = 'Error creating: pods "sft-0-{}" is forbidden: exceeded quota: teams, requested: requests.nvidia.com/gpu=8'
+    events = [
+        {"reason": "FailedCreate", "message": text.format(name), "count": 1, "object": "Job/sft", "age": age}
+        for name, age in (("7xkqd", "9s"), ("vgtxj", "4s"), ("zb2c9", "2s"))
+    ]
+    lines = screen_lines(description_report({"results": [{**JOB, "events": events}], "curves": {}}), View(80))
+    start = next(number for number, line in enumerate(lines) if line.startswith("LAST"))
+    assert lines[start : start + 5] == [
+        "LAST  COUNT  REASON        OBJECT   MESSAGE",
+        '2s        3  FailedCreate  Job/sft  Error creating: pods "sft-0-zb2c9" is',
+        "                                    forbidden: exceeded quota: teams, requested:",
+        "                                    requests.nvidia.com/gpu=8",
+        "",
+    ]
+
+
 @pytest.mark.parametrize("width", [50, 60, 80])
 def test_a_screen_fits(width: int) -> None:
     assert max(map(len, screen(CURVES, width))) <= width

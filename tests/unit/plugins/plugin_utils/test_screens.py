@@ -25,9 +25,8 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     next_commands,
     reasons_block,
     status_screen,
-    wrapped,
 )
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import text_width
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import text_width, wrapped
 
 SCREENS = Path(__file__).with_name("screens")
 Row = dict[str, Any]
