@@ -40,7 +40,7 @@ RECORDED: dict[str, Any] = yaml.safe_load(GATES.read_text("utf-8"))
 # What of a recording tells a row of the table of features.
 ROWS: dict[str, Feature] = {
     r"lifecycle\.preStop": PRE_STOP_SLEEP,
-    r"\.spec\.successPolicy: ": SUCCESS_POLICY,
+    r"\bspec\.successPolicy\b": SUCCESS_POLICY,
     r"resourceClaim|resources\.claims|^ResourceClaimTemplate: ": DEVICE_CLAIMS,
     r"^ValidatingAdmissionPolicy(Binding)?: ": ADMISSION_POLICIES,
 }
