@@ -308,7 +308,9 @@ def _cluster(
         [*table_lines([with_unknown(node) for node in inactive], _NODE_COLUMNS, width, paint), ""] if inactive else []
     )
     shown = _most_telling(pools, room.rows) if room and _exceeds(room, pools) else pools
-    lines += table_lines([with_unknown(pool) for pool in shown], _POOL_COLUMNS, width, paint)
+    lines += (
+        table_lines([with_unknown(pool) for pool in shown], _POOL_COLUMNS, width, paint) if shown else ["No pools."]
+    )
     lines += rest_line(len(pools) - len(shown), "pool")
     lines += _undivided(pools, width)
     return lines + [line for what in NOT_KNOWN if what in unreadable for line in wrapped(NOT_KNOWN[what], width)]

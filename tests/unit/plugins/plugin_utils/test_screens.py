@@ -273,6 +273,11 @@ def test_many_of_everything_fits_a_screen() -> None:
     assert [sum("Add -e gpuctl_all=true" in line for line in lines)] == [4]  # pools, quotas, jobs, reasons
 
 
+def test_a_pool_that_only_a_job_names_is_no_table_without_rows() -> None:
+    lines = status_screen(status([job(1)], pools=[], nodes=[]), 80, everything=True, paint=plain)
+    assert lines[:3] == ["0 nodes; 0 GPUs: 0 used, 0 free", "No pools.", ""]
+
+
 def test_of_many_pools_those_are_shown_that_need_a_person_or_have_room() -> None:
     (pool, *_), free = status([])["pools"], iter(range(12))
     pools = [{**pool, "name": f"room-{number}", "gpu_free": next(free), "gpu_total": 12} for number in range(12)]
