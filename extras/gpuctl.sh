@@ -113,18 +113,20 @@ _gpuctl_command() {
       ;;
     "describe node")
       module=gpuctl_node_info args='{"nodes": "{{ gpuctl_node }}", "full": true}' takes=many into='gpuctl_node' fixed=''
-      summary='gpuctl describe node [NODE...]'
+      summary='gpuctl describe node NODE...'
       opts=''
       ;;
     "add node")
       module=gpuctl_pool args='{"name": "{{ gpuctl_pool }}", "nodes": "{{ gpuctl_node }}", "purge": false}' takes=many into='gpuctl_node' fixed=''
-      summary='gpuctl add node [NODE...]'
+      summary='gpuctl add node NODE... --pool POOL'
       opts='--pool=gpuctl_pool'
+      needs='--pool'
       ;;
     "remove node")
       module=gpuctl_pool args='{"name": "{{ gpuctl_pool }}", "remove_nodes": "{{ gpuctl_node }}"}' takes=many into='gpuctl_node' fixed=''
-      summary='gpuctl remove node [NODE...]'
+      summary='gpuctl remove node NODE... --pool POOL'
       opts='--pool=gpuctl_pool'
+      needs='--pool'
       ;;
     "label node")
       book=provision takes=labels into='gpuctl_node_labels' fixed='gpuctl_fail_on_drift=false'
@@ -337,10 +339,11 @@ get quotas [NAMESPACE]          Show the quotas and what is used of them
 describe quota [NAMESPACE]      The same
 describe job NAME               Show a job with its pods, events and curves
 describe pool [POOL]            Show a pool with its quotas and jobs
-describe node [NODE...]         Show a node with its labels and all that
+describe node NODE...           Show a node with its labels and all that
                                 Kubernetes knows
-add node [NODE...]              Add nodes to a pool
-remove node [NODE...]           Remove nodes from a pool
+add node NODE... --pool POOL    Add nodes to a pool
+remove node NODE... --pool POOL
+                                Remove nodes from a pool
 label node NODE... KEY=VALUE    Set labels of nodes, or remove one with KEY
                                 --delete
 scale notebook -f FILE...       Apply the manifest of a notebook with another
@@ -396,8 +399,8 @@ END
 
 gpuctl() {
   [ -z "${ZSH_VERSION-}" ] || emulate -L sh # words are split as in bash
-  local book='' module='' args='' fixed='' takes='' into='' opts='' summary='' names=''
-  local word='' value='' given='' entry='' key='' items='' labels='' remove='' REPLY=''
+  local book='' module='' args='' fixed='' takes='' into='' opts='' summary='' names='' needs=''
+  local word='' typed='' value='' given='' entry='' key='' items='' labels='' remove='' REPLY=''
   local -a run others
   others=(_gpuctl_words) # never empty: with set -u, an empty array is an error in old versions of bash
   case "${1-}" in '' | help | -h | --help) _gpuctl_help && return ;; esac
@@ -414,7 +417,7 @@ gpuctl() {
   if [ $# = 0 ]; then
     case "$summary" in
       *\[*) ;;
-      *FILE* | *NAME* | *PATH* | *VALUE*) _gpuctl_error "too few words. Usage: $summary" || return ;;
+      *FILE* | *NAME* | *NODE* | *PATH* | *VALUE*) _gpuctl_error "too few words. Usage: $summary" || return ;;
     esac
   fi
 
@@ -441,7 +444,7 @@ gpuctl() {
       -?*) ;;
       *) others+=("$word") && continue ;;
     esac
-    key=''
+    key='' typed="$typed $word "
     for entry in $opts; do
       case "$entry" in "$word"[=,+]*) key=${entry#"$word"} ;; esac
     done
@@ -475,6 +478,9 @@ gpuctl() {
         return
         ;;
     esac
+  done
+  for entry in $needs; do
+    case "$typed" in *" $entry "*) ;; *) _gpuctl_error "too few words. Usage: $summary" || return ;; esac
   done
   "${others[@]}" || return
 
@@ -528,7 +534,7 @@ _gpuctl_list() {
   fi
   for word in "$@"; do
     if [ -n "$names" ] && [ ! -e "$word" ]; then
-      _gpuctl_error "$word: no such file. To name a job, type gpuctl $names $word." || return
+      _gpuctl_error "$word: no such file. To name a job, type gpuctl $names $word. All else is deleted with the file that declares it." || return
     fi
     case "$takes $word" in
       "labels "*=*) ;;
@@ -536,6 +542,9 @@ _gpuctl_list() {
       *) _gpuctl_unsafe "$word" && items="$items${items:+, }$REPLY" ;;
     esac
   done
+  if [ "$takes" = labels ] && { [ -z "$labels" ] || [ -z "$items" ]; }; then
+    _gpuctl_error "too few words. Usage: $summary" || return
+  fi
   [ -n "$items" ] || return 0
   if [ "$takes" = labels ]; then
     run+=(-e "{\"$into\": {$items}}")
@@ -596,7 +605,7 @@ _gpuctl_options_help() {
 
 _gpuctl_complete() {
   [ -z "${ZSH_VERSION-}" ] || emulate -L sh
-  local book='' module='' args='' fixed='' takes='' into='' opts='' summary='' names='' entry='' choices=''
+  local book='' module='' args='' fixed='' takes='' into='' opts='' summary='' names='' needs='' entry='' choices=''
   local current=${COMP_WORDS[COMP_CWORD]} first=${COMP_WORDS[1]-} second=''
   [ "$COMP_CWORD" -lt 3 ] || second=${COMP_WORDS[2]}
   COMPREPLY=()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ _WORDS = {
     "namespace": ("one", "gpuctl_namespace", "[NAMESPACE]"),
     "pool": ("one", "gpuctl_pool", "[POOL]"),
     "nodes": ("many", "gpuctl_node", "[NODE...]"),
+    "node": ("many", "gpuctl_node", "NODE..."),
     "labels": ("labels", "gpuctl_node_labels", "NODE... KEY=VALUE"),
     "copy": ("copy", "", "JOB:PATH PATH | PATH JOB:PATH"),
     "none": ("one", "", ""),
@@ -58,10 +59,12 @@ class Command:
     sets: Mapping[str, Any] | None = None
     spellings: Mapping[str, str] | None = None
     no_names: str = ""
+    needs: Sequence[str] = ()
 
     @property
     def usage(self) -> str:
-        return f"gpuctl {self.name} {_WORDS[self.words][2]}".strip()
+        needed = (f"{option} {option.removeprefix('--').upper()}" for option in self.needs)
+        return " ".join(filter(None, ("gpuctl", self.name, _WORDS[self.words][2], *needed)))
 
     @property
     def runs(self) -> str:
@@ -101,6 +104,7 @@ def _command(name: str, facts: Mapping[str, Any]) -> Command:
         facts.get("sets"),
         spellings,
         facts.get("no_names", ""),
+        facts.get("needs", ()),
     )
 
 
@@ -199,6 +203,8 @@ def _case(command: Command) -> Iterator[str]:
     yield f"      opts='{' '.join(command.options)}'"
     if command.no_names:
         yield f"      names='{command.no_names}'"
+    if command.needs:
+        yield f"      needs='{' '.join(command.needs)}'"
     yield "      ;;"
 
 

@@ -236,6 +236,15 @@ REFUSED = {
     "a name in place of a file": (["delete", "sft"], "sft: no such file. To name a job, type gpuctl delete job sft."),
     "no file": (["delete"], "too few words. Usage: gpuctl delete -f FILE..."),
     "no name": (["describe", "job"], "too few words. Usage: gpuctl describe job NAME"),
+    "what is no job": (
+        ["delete", "pool", "a"],
+        "pool: no such file. To name a job, type gpuctl delete job pool. All else",
+    ),
+    "no node": (["describe", "node"], "too few words. Usage: gpuctl describe node NODE..."),
+    "no pool": (["add", "node", "a"], "too few words. Usage: gpuctl add node NODE... --pool POOL"),
+    "no label": (["label", "node", "a"], "too few words. Usage: gpuctl label node NODE... KEY=VALUE"),
+    "a label without a value": (["label", "node", "a", "k"], "too few words. Usage: gpuctl label node NODE..."),
+    "a label of no node": (["label", "node", "k=v"], "too few words. Usage: gpuctl label node NODE..."),
     "a copy of nothing": (["cp", "a"], "give two paths, one of them as JOB:PATH."),
     "a copy of two jobs' worth": (["cp", "a", "./b:c"], "give one of the paths as JOB:PATH."),
 }
