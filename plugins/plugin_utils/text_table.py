@@ -9,7 +9,7 @@ from __future__ import annotations
 import numbers
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,10 +80,19 @@ def _with_rest(lines: Sequence[str], last: _Cells) -> list[str]:
     indent = " " * (text_width(lines[0]) - text_width(last.column.title))
     found = [lines[0]]
     for line, cell in zip(lines[1:], last.cells, strict=True):
-        first, *rest = wrapped(cell, last.width)
+        first, *rest = (part for text in wrapped(cell, last.width) for part in _broken(text, last.width))
         found.append(line if not rest else line.removesuffix(cut(cell, last.width)) + first)
         found += [indent + words for words in rest]
     return found
+
+
+def _broken(text: str, width: int) -> Iterator[str]:
+    """The text in parts of the width: a name of an image can be longer than a column."""
+    while text_width(text) > width:
+        end = next(end for end in range(len(text), 0, -1) if text_width(text[:end]) <= width or end == 1)
+        yield text[:end]
+        text = text[end:]
+    yield text
 
 
 @dataclass(frozen=True)

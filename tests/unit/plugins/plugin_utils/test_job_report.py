@@ -111,7 +111,11 @@ def test_a_refusal_of_pods_is_one_event_with_all_of_its_text() -> None:
 
 @pytest.mark.parametrize("width", [50, 60, 80])
 def test_a_screen_fits(width: int) -> None:
-    assert max(map(len, screen(CURVES, width))) <= width
+    image = f'Failed to pull image "registry.example.com/{"a" * 120}:v1": not found'
+    events = [{"reason": "Failed", "message": image, "count": 12, "object": "Pod/sft-0-abcde", "age": "12m"}]
+    lines = screen(CURVES, width, [{**JOB, "events": events}])
+    assert max(map(len, lines)) <= width
+    assert "a" * 120 in "".join(line.strip() for line in lines)
 
 
 def test_what_there_is_not() -> None:
