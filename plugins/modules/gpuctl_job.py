@@ -57,7 +57,8 @@ options:
       - V(rolled_back) applies the last manifest with which a service or notebook was ready before the current one, as V(present)
         would. It comes from the history of the namespace, where an update records the manifest that it replaces, if all pods were
         ready. Nothing changes if the job has this manifest already. The task fails before it writes anything if no such manifest is
-        recorded, or if it has secret values, which the history never has.
+        recorded, or if it has secret values, which the history never has. A training is not updated in place, so neither it nor a
+        sweep can go back.
       - If a task that restarts a training is interrupted, the next task with V(restarted) or V(present) finishes it. During a
         restart, a ControllerRevision with the label C(runwhere.ai/restart-of) keeps what the training was. Without permission
         to write it, the module prints a warning, and only V(present) with the manifest can create the training again.

@@ -98,6 +98,18 @@ def test_what_follows_one_job_names_those_of_the_sweep(ansible: Ansible, namespa
     assert expected in words(refused)
 
 
+def test_a_sweep_is_not_rolled_back(ansible: Ansible, namespace: str, sweep: str, recorder: Recorder):
+    recorder.clear()
+    refused = playbook(ansible, "rollback", namespace, name=sweep)
+    assert refused.status == 2, refused.output
+    assert (
+        f"search is a sweep of 3 jobs in namespace {namespace}: search-1, search-2, search-3. A training is not updated "
+        f"in place, so there is nothing to go back to."
+    ) in words(refused)
+    assert "not found" not in refused.output
+    assert recorder.writes == []
+
+
 def test_a_sweep_is_suggested_by_its_name(ansible: Ansible, namespace: str, sweep: str):
     refused = playbook(ansible, "delete", namespace, name="serach")
     assert refused.status == 2, refused.output

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.lookup import job_hint, job_of_pod
+from ..cluster.lookup import job_hint, job_of_pod, jobs_of_sweep, sweep_text
 from ..cluster.read_jobs import WORKLOADS, JobId, read_jobs
 from ..cluster.status import is_terminating
 from ..kube.resources import CONFIG_MAP
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .job_options import JobOptions
 
 _APPLY = "Apply the earlier manifest with O(state=present)."
+_NOT_UPDATED = "a training is not updated in place, so there is nothing to go back to."
 
 
 def with_recorded_manifests(task: Task[JobOptions]) -> Task[JobOptions]:
@@ -36,9 +37,14 @@ def with_recorded_manifests(task: Task[JobOptions]) -> Task[JobOptions]:
     options, client = task.options, task.client()
     wanted = [job.id for job in select_jobs(task, builds_objects=False)]
     live = read_jobs(client, wanted, WORKLOADS)
-    if options.name and not any(live.values()) and (job := job_of_pod(client, options.name, [wanted[0][0]])):
-        task.warn(f"{options.name} is a pod of job {job[1]} in namespace {job[0]}. The task is for the whole job.")
-        wanted, live = [job], read_jobs(client, [job], WORKLOADS)
+    if options.name and not any(live.values()):
+        namespace = wanted[0][0]
+        if job := job_of_pod(client, options.name, [namespace]):
+            task.warn(f"{options.name} is a pod of job {job[1]} in namespace {job[0]}. The task is for the whole job.")
+            wanted, live = [job], read_jobs(client, [job], WORKLOADS)
+        elif jobs := jobs_of_sweep(client, options.name, [namespace]):
+            sentence = f"{_NOT_UPDATED[0].upper()}{_NOT_UPDATED[1:]}"
+            raise TaskFailed.before_any_write([f"{sweep_text(options.name, jobs)} {sentence} {_APPLY}"])
     runs: dict[str, PastRun] = {}
     for namespace in sorted({namespace for namespace, _name in wanted}):
         histories = client.list_objects(CONFIG_MAP, namespace, labels=HISTORIES)
@@ -72,7 +78,7 @@ def _rollback_problem(workload: Mapping[str, Any], run: PastRun | None, kind: st
     if kind not in (None, live_kind):
         return of_another_kind(str(live_kind))
     if workload["kind"] == "Job":
-        return f"a training is not updated in place, so there is nothing to go back to. {_APPLY}"
+        return f"{_NOT_UPDATED} {_APPLY}"
     good = run.good if run else {}
     if not good:
         return f"no earlier manifest is recorded with which it was ready. {_APPLY}"
