@@ -21,7 +21,9 @@ description:
   - Every account that can write ConfigMaps in a namespace can write its history. It is a record, not evidence.
 options:
   name:
-    description: Name of a job or of a sweep.
+    description:
+      - Name of a job, of one of its pods, or of a sweep, which stands for all of its jobs.
+      - If neither a job nor a recorded run has the name, no run is returned, unless O(must_exist) is set.
     type: str
   kind:
     description: Return only runs of jobs of this kind.
@@ -60,6 +62,10 @@ options:
     default: 100
   manifests:
     description: Whether to return the manifests.
+    type: bool
+    default: false
+  must_exist:
+    description: Whether to fail if O(name) does not exist. RV(not_found) says what does not.
     type: bool
     default: false
 seealso:
@@ -102,6 +108,16 @@ total:
   returned: success
   type: int
   sample: 412
+not_found:
+  description: A sentence for each name that does not exist, that of a namespace of O(namespaces) included.
+  returned: failure, with O(must_exist)
+  type: list
+  elements: str
+msg:
+  description: That the job or the sweep has runs, and the other options leave them out.
+  returned: success, when O(name) exists and there is no result
+  type: str
+  sample: Job qwen2-7b-sft has runs, but none that the other options ask for.
 results:
   description: The runs, those submitted last first.
   returned: success

@@ -38,7 +38,7 @@ _RECORDED_COLUMNS = (
 def history_report(result: Mapping[str, Any]) -> Report:
     """The runs, the newest first, and what those that failed said last."""
     rows, total = result["results"], result["total"]
-    head = str(result.get("msg") or f"{number_of(total, 'run')}:") if rows else "No runs."
+    head = str(result.get("msg") or (f"{number_of(total, 'run')}:" if rows else "No runs."))
     table = Table(_COLUMNS, [_run_cells(row) for row in rows], "The newest first", noun="run", count=total)
     logs = [(f"The last lines of {row['namespace']}/{row['name']}:", row["log"]) for row in rows if row["log"]]
     own = own_namespace_texts(result.get("namespace"))

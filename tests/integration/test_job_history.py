@@ -12,7 +12,7 @@ import pytest
 
 from . import kubelet
 from .accounts import account
-from .ansible import ROOT, Ansible
+from .ansible import ROOT, Ansible, Run
 from .api import Api, eventually
 from .manifests import inference, training
 from .recorder import Recorder
@@ -106,6 +106,32 @@ def test_info_on_a_job_that_is_gone_reports_how_it_ended(
         shown = " ".join(ansible.run("ansible-playbook", f"runwhere.gpuctl.{playbook}", *arguments).output.split())
         assert re.search(end_seen, shown), shown
         assert "use the playbook runwhere.gpuctl.history" in shown
+
+
+def test_the_history_of_a_name_that_nothing_has(ansible: Ansible, api: Api, namespace: str):
+    def history(name: str, *others: str) -> Run:
+        own = Ansible(ansible.directory, {**ansible.environment, "ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain"})
+        given = ("-e", f"gpuctl_namespace={namespace}", "-e", f"gpuctl_name={name}", *others)
+        return own.run("ansible-playbook", "runwhere.gpuctl.history", *given)
+
+    unknown = history("lunch")
+    assert unknown.status == 2, unknown.output
+    expected = f"job not found: lunch. Neither a job nor a recorded run in namespace {namespace} has that name."
+    assert expected in " ".join(unknown.output.split())
+    submitted(ansible, namespace)
+    end(api, namespace)
+    none = history("train", "-e", "gpuctl_result=Failed")
+    assert none.status == 0, none.output
+    assert "Job train has runs, but none that the other options ask for." in " ".join(none.output.split())
+    assert not ansible.job(definition=training(**GPU), namespace=namespace).changed  # a task that records its end
+    (pod,) = (obj["metadata"]["name"] for obj in api.list("pod", namespace))
+    outlive(api, namespace)
+    for near in ("trian", pod):
+        refused = history(near)
+        assert refused.status == 2, refused.output
+        assert f"job not found: {near}. Did you mean train?" in " ".join(refused.output.split())
+    assert "Succeeded" in history("train").output
+    assert runs(ansible, namespace, name="trian") == []
 
 
 def test_the_manifest_is_kept_without_its_secrets(ansible: Ansible, api: Api, namespace: str):

@@ -265,6 +265,17 @@ def test_the_usage_of_all_clusters_is_one_table(ansible: Ansible, silent: str) -
     assert f"cannot reach the API server {silent}" in " ".join(run.output.split())
 
 
+def test_the_history_of_a_job_that_one_cluster_has(ansible: Ansible) -> None:
+    assert play(ansible, {"runwhere.gpuctl.gpuctl_job": {"definition": training("only")}}, hosts="west").status == 0
+    found = playbook(ansible, "history", "-e", "gpuctl_name=only")
+    assert found.status == 0, found.output
+    assert "1 run:" in found.output
+    assert "not found" not in found.output
+    missing = playbook(ansible, "history", "-e", "gpuctl_name=onyl")
+    assert missing.status == 2, missing.output
+    assert "job not found: onyl. Did you mean only?" in missing.output
+
+
 def test_idle_jobs_of_all_clusters_are_one_table(ansible: Ansible) -> None:
     for name in NAMES:
         manifest = training("held", resources={"gpu": 1})

@@ -98,6 +98,16 @@ def test_what_follows_one_job_names_those_of_the_sweep(ansible: Ansible, namespa
     assert expected in words(refused)
 
 
+def test_the_history_of_a_sweep_has_the_runs_of_all_its_jobs(ansible: Ansible, namespace: str, sweep: str):
+    shown = playbook(ansible, "history", namespace, name=sweep)
+    assert shown.status == 0, shown.output
+    assert "3 runs:" in shown.output
+    assert all(each in shown.output for each in NAMES)
+    none = playbook(ansible, "history", namespace, name=sweep, result="Failed")
+    assert none.status == 0, none.output
+    assert "Sweep search has runs, but none that the other options ask for." in words(none)
+
+
 def test_a_sweep_is_not_rolled_back(ansible: Ansible, namespace: str, sweep: str, recorder: Recorder):
     recorder.clear()
     refused = playbook(ansible, "rollback", namespace, name=sweep)
@@ -119,9 +129,10 @@ def test_a_sweep_is_suggested_by_its_name(ansible: Ansible, namespace: str, swee
 def test_a_job_id_is_a_name(ansible: Ansible, api: Api, namespace: str):
     ansible.job(definition=training(), namespace=namespace, wait=True, wait_timeout=60)
     (pod,) = [obj["metadata"]["name"] for obj in api.list("pod", namespace)]
-    for title in ("describe", "logs", "pause"):
+    for title in ("describe", "logs", "history", "pause"):
         done = playbook(ansible, title, namespace, name=pod)
         assert done.status == 0, done.output
+        assert title != "history" or "\ntrain " in done.output
     assert api.get("job", "train", namespace)["spec"]["suspend"]
     ansible.job(name="train", namespace=namespace, state="resumed", wait=True, wait_timeout=60)
     pod = eventually(lambda: [o["metadata"]["name"] for o in api.list("pod", namespace)])[0]

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from ...accelerators.catalog import DEVICES, PARTITIONS, SHARES, catalog
 from ...cluster.declared import know_accelerators
+from ...cluster.lookup import namespaces_not_found, not_found
 from ...cluster.pod_times import Hold, hold_of
 from ...cluster.status import status_of
 from ...given_times import InvalidTime
@@ -17,13 +18,16 @@ from ...jobs.job_options import JOB_KINDS
 from ...jobs.runs.run_history import RESULTS, PastRun, end_of, exit_code_of, live_keys, read_history, run_of_entry
 from ...kube.times import read_time, time_as_text
 from ...listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted
-from ...namespaces import listed_namespaces
+from ...namespaces import allowed_namespaces, listed_namespaces
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
+from ..fitting_lists import namespaces_left_out
 from .past_runs import KnownRuns, read_known_runs, submitter_of, user_of
 from .run_times import time_ago
 
 UNFINISHED_RUN = "Running"
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,7 @@ class JobHistoryInfoOptions(ListedNamespacesOptions):
     since: str | None = option("str")
     limit: int = option("int", default=100)
     manifests: bool = option("bool", default=False)
+    must_exist: bool = option("bool", default=False)
 
 
 InfoTask = Task[JobHistoryInfoOptions]
@@ -53,12 +58,21 @@ def run(task: InfoTask) -> dict[str, Any]:
     task, own = in_requested_namespaces(task)
     task, known = read_permitted(task, _known_runs)
     know_accelerators(task.client(), task.warn, ())
-    rows = [row for row in history_rows(known, now) if _matches_filters(row, options, since)]
+    every = list(history_rows(known, now))
+    named = runs_named(options.name, every, known) if options.name else every
+    if options.must_exist and not named:
+        _require_name(task, every)
+    rows = [row for row in named if _matches_filters(row, options, since)]
     rows.sort(key=lambda row: (row["submitted_at"] or "", row["name"]), reverse=True)
     shown = rows[: options.limit] if options.limit else rows
     if not options.manifests:
         shown = [{**row, "manifest": None} for row in shown]
-    return {"changed": False, "namespace": own, "results": shown, "total": len(rows)}
+    found = {"changed": False, "namespace": own, "results": shown, "total": len(rows)}
+    if options.name and named and not rows:
+        names = {row["name"] for row in named}
+        what = f"Job {names.pop()}" if len(names) == 1 else f"Sweep {options.name}"
+        found["msg"] = f"{what} has runs, but none that the other options ask for."
+    return found
 
 
 MODULE = ModuleSpec(JobHistoryInfoOptions, run, report="history")
@@ -66,6 +80,31 @@ MODULE = ModuleSpec(JobHistoryInfoOptions, run, report="history")
 
 def _known_runs(task: InfoTask) -> KnownRuns:
     return read_known_runs(task.client(), listed_namespaces(task, task.options.namespaces or None))
+
+
+def runs_named(name: str, rows: Sequence[dict[str, Any]], known: KnownRuns) -> list[dict[str, Any]]:
+    """The runs of the job or the sweep of that name, or else of the job of the pod. Pure."""
+    if found := [row for row in rows if name in (row["name"], row["sweep"])]:
+        return found
+    jobs = {job for job, pods in known.pods.items() if any(pod["metadata"]["name"] == name for pod in pods)}
+    return [row for row in rows if (row["namespace"], row["name"]) in jobs]
+
+
+def _require_name(task: InfoTask, rows: Sequence[Row]) -> None:
+    """Raises TaskFailed if what the option ``name`` names does not exist, as far as everything was read."""
+    client, options = task.client(), task.options
+    if not options.name or namespaces_left_out(client):
+        return
+    seen = {row["namespace"] for row in rows}
+    empty = [place for place in options.namespaces or () if place not in seen]
+    names = sorted({row[kind] for row in rows for kind in ("name", "sweep") if row[kind]})
+    where = f" in namespace {options.namespaces[0]}" if options.namespaces and len(options.namespaces) == 1 else ""
+    advice = f"Neither a job nor a recorded run{where} has that name."
+    problems = [
+        *namespaces_not_found(client, empty, allowed_namespaces(task)),
+        not_found("job", options.name, names, advice),
+    ]
+    raise TaskFailed("\n".join(problems), not_found=problems)
 
 
 def history_rows(known: KnownRuns, now: datetime) -> Iterator[dict[str, Any]]:
@@ -153,12 +192,10 @@ def _held_amounts(hold: Hold) -> Iterator[tuple[str, int]]:
             yield row.kind, amount
 
 
-def _matches_filters(row: Mapping[str, Any], options: JobHistoryInfoOptions, since: datetime | None) -> bool:
+def _matches_filters(row: Row, options: JobHistoryInfoOptions, since: datetime | None) -> bool:
     for name in ("kind", "pool", "sweep"):
         if getattr(options, name) and row[name] != getattr(options, name):
             return False
-    if options.name and options.name not in (row["name"], row["sweep"]):
-        return False
     if options.user and options.user not in (row["user"], row["submitted_by"]):
         return False
     if options.result and row["result"] not in options.result:
