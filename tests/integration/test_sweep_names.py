@@ -113,8 +113,8 @@ def test_a_sweep_is_not_rolled_back(ansible: Ansible, namespace: str, sweep: str
     refused = playbook(ansible, "rollback", namespace, name=sweep)
     assert refused.status == 2, refused.output
     assert (
-        f"search is a sweep of 3 jobs in namespace {namespace}: search-1, search-2, search-3. A training is not updated "
-        f"in place, so there is nothing to go back to."
+        f"search is a sweep of 3 jobs in namespace {namespace}: search-1, search-2, search-3. A training is not "
+        f"updated in place, so there is nothing to go back to."
     ) in words(refused)
     assert "not found" not in refused.output
     assert recorder.writes == []
