@@ -112,26 +112,27 @@ _gpuctl_command() {
       opts=''
       ;;
     "describe node")
-      module=gpuctl_node_info args='{"nodes": "{{ gpuctl_node }}", "full": true}' takes=many into='gpuctl_node' fixed=''
-      summary='gpuctl describe node NODE...'
+      module=gpuctl_node_info args='{"nodes": "{{ gpuctl_node | default(omit) }}", "full": true, "must_exist": true}' takes=many into='gpuctl_node' fixed=''
+      summary='gpuctl describe node [NODE...]'
       opts=''
       ;;
     "add node")
       module=gpuctl_pool args='{"name": "{{ gpuctl_pool }}", "nodes": "{{ gpuctl_node }}", "purge": false}' takes=many into='gpuctl_node' fixed=''
       summary='gpuctl add node NODE... --pool POOL'
       opts='--pool=gpuctl_pool'
-      needs='--pool'
+      needs='gpuctl_node gpuctl_pool'
       ;;
     "remove node")
       module=gpuctl_pool args='{"name": "{{ gpuctl_pool }}", "remove_nodes": "{{ gpuctl_node }}"}' takes=many into='gpuctl_node' fixed=''
       summary='gpuctl remove node NODE... --pool POOL'
       opts='--pool=gpuctl_pool'
-      needs='--pool'
+      needs='gpuctl_node gpuctl_pool'
       ;;
     "label node")
       book=provision takes=labels into='gpuctl_node_labels' fixed='gpuctl_fail_on_drift=false'
-      summary='gpuctl label node NODE... KEY=VALUE'
+      summary='gpuctl label node NODE... KEY=VALUE | NODE... KEY --delete'
       opts='--overwrite,gpuctl_force --delete,remove'
+      needs='gpuctl_node_labels'
       ;;
     "scale notebook")
       book=submit takes=many into='gpuctl_src' fixed=''
@@ -339,13 +340,13 @@ get quotas [NAMESPACE]          Show the quotas and what is used of them
 describe quota [NAMESPACE]      The same
 describe job NAME               Show a job with its pods, events and curves
 describe pool [POOL]            Show a pool with its quotas and jobs
-describe node NODE...           Show a node with its labels and all that
+describe node [NODE...]         Show nodes with their labels and all that
                                 Kubernetes knows
 add node NODE... --pool POOL    Add nodes to a pool
 remove node NODE... --pool POOL
                                 Remove nodes from a pool
-label node NODE... KEY=VALUE    Set labels of nodes, or remove one with KEY
-                                --delete
+label node NODE... KEY=VALUE | NODE... KEY --delete
+                                Set labels of nodes, or remove one
 scale notebook -f FILE...       Apply the manifest of a notebook with another
                                 number of GPUs
 logs NAME                       Show the logs of a job, with -f as they come
@@ -399,8 +400,8 @@ END
 
 gpuctl() {
   [ -z "${ZSH_VERSION-}" ] || emulate -L sh # words are split as in bash
-  local book='' module='' args='' fixed='' takes='' into='' opts='' summary='' names='' needs=''
-  local word='' typed='' value='' given='' entry='' key='' items='' labels='' remove='' REPLY=''
+  local book='' module='' args='' fixed='' takes='' into='' needs='' opts='' summary='' names=''
+  local word='' value='' given='' entry='' key='' items='' labels='' remove='' set='' REPLY=''
   local -a run others
   others=(_gpuctl_words) # never empty: with set -u, an empty array is an error in old versions of bash
   case "${1-}" in '' | help | -h | --help) _gpuctl_help && return ;; esac
@@ -417,7 +418,7 @@ gpuctl() {
   if [ $# = 0 ]; then
     case "$summary" in
       *\[*) ;;
-      *FILE* | *NAME* | *NODE* | *PATH* | *VALUE*) _gpuctl_error "too few words. Usage: $summary" || return ;;
+      *FILE* | *NAME* | *PATH* | *VALUE*) _gpuctl_error "too few words. Usage: $summary" || return ;;
     esac
   fi
 
@@ -433,10 +434,10 @@ gpuctl() {
     word=$1 given=''
     shift
     case "$word" in
-      --) run+=("$@") && break ;;
+      --) needs='' && run+=("$@") && break ;; # Ansible may be given any variable
       -e) # as messages advise
         [ $# -gt 0 ] || { _gpuctl_error "-e needs a variable with its value." || return; }
-        run+=(-e "$1") && shift && continue
+        run+=(-e "$1") && set="$set $1" && shift && continue
         ;;
       --help) _gpuctl_options_help && return ;;
       --check | --diff | -v | -vv | -vvv | -vvvv) run+=("$word") && continue ;;
@@ -444,7 +445,7 @@ gpuctl() {
       -?*) ;;
       *) others+=("$word") && continue ;;
     esac
-    key='' typed="$typed $word "
+    key=''
     for entry in $opts; do
       case "$entry" in "$word"[=,+]*) key=${entry#"$word"} ;; esac
     done
@@ -479,10 +480,10 @@ gpuctl() {
         ;;
     esac
   done
-  for entry in $needs; do
-    case "$typed" in *" $entry "*) ;; *) _gpuctl_error "too few words. Usage: $summary" || return ;; esac
-  done
   "${others[@]}" || return
+  for entry in $needs; do
+    case "$set" in *"$entry"*) ;; *) _gpuctl_error "too few words. Usage: $summary" || return ;; esac
+  done
 
   # Callbacks that are loaded for ad hoc commands would hide what these return.
   ANSIBLE_STDOUT_CALLBACK=${ANSIBLE_STDOUT_CALLBACK-runwhere.gpuctl.plain} \
@@ -542,15 +543,14 @@ _gpuctl_list() {
       *) _gpuctl_unsafe "$word" && items="$items${items:+, }$REPLY" ;;
     esac
   done
-  if [ "$takes" = labels ] && { [ -z "$labels" ] || [ -z "$items" ]; }; then
-    _gpuctl_error "too few words. Usage: $summary" || return
-  fi
   [ -n "$items" ] || return 0
   if [ "$takes" = labels ]; then
+    [ -n "$labels" ] || return 0
     run+=(-e "{\"$into\": {$items}}")
   else
     run+=(-e "{\"$into\": [$items]}")
   fi
+  set="$set $into"
 }
 
 # DIRECTION JOB:PATH PATH
@@ -565,6 +565,7 @@ _gpuctl_copy() {
 _gpuctl_set() {
   _gpuctl_unsafe "$2"
   run+=(-e "{\"$1\": $REPLY}")
+  set="$set $1"
 }
 
 # REPLY becomes the text as JSON that Ansible takes for no template.
@@ -605,7 +606,7 @@ _gpuctl_options_help() {
 
 _gpuctl_complete() {
   [ -z "${ZSH_VERSION-}" ] || emulate -L sh
-  local book='' module='' args='' fixed='' takes='' into='' opts='' summary='' names='' needs='' entry='' choices=''
+  local book='' module='' args='' fixed='' takes='' into='' needs='' opts='' summary='' names='' entry='' choices=''
   local current=${COMP_WORDS[COMP_CWORD]} first=${COMP_WORDS[1]-} second=''
   [ "$COMP_CWORD" -lt 3 ] || second=${COMP_WORDS[2]}
   COMPREPLY=()

@@ -39,8 +39,7 @@ _WORDS = {
     "namespace": ("one", "gpuctl_namespace", "[NAMESPACE]"),
     "pool": ("one", "gpuctl_pool", "[POOL]"),
     "nodes": ("many", "gpuctl_node", "[NODE...]"),
-    "node": ("many", "gpuctl_node", "NODE..."),
-    "labels": ("labels", "gpuctl_node_labels", "NODE... KEY=VALUE"),
+    "labels": ("labels", "gpuctl_node_labels", "NODE... KEY=VALUE | NODE... KEY --delete"),
     "copy": ("copy", "", "JOB:PATH PATH | PATH JOB:PATH"),
     "none": ("one", "", ""),
 }
@@ -58,13 +57,16 @@ class Command:
     arguments: str = ""
     sets: Mapping[str, Any] | None = None
     spellings: Mapping[str, str] | None = None
+    requires: Sequence[str] = ()
     no_names: str = ""
-    needs: Sequence[str] = ()
 
     @property
     def usage(self) -> str:
-        needed = (f"{option} {option.removeprefix('--').upper()}" for option in self.needs)
-        return " ".join(filter(None, ("gpuctl", self.name, _WORDS[self.words][2], *needed)))
+        """With its words, and the options that it requires."""
+        _takes, into, words = _WORDS[self.words]
+        spelled = {name: option for option, name in (self.spellings or {}).items()}
+        options = [f"{spelled[name]} {name.removeprefix('gpuctl_').upper()}" for name in self.requires if name != into]
+        return " ".join(["gpuctl", self.name, words.strip("[]") if into in self.requires else words, *options]).strip()
 
     @property
     def runs(self) -> str:
@@ -103,8 +105,8 @@ def _command(name: str, facts: Mapping[str, Any]) -> Command:
         arguments,
         facts.get("sets"),
         spellings,
+        facts.get("requires", ()),
         facts.get("no_names", ""),
-        facts.get("needs", ()),
     )
 
 
@@ -201,10 +203,10 @@ def _case(command: Command) -> Iterator[str]:
     yield f"      {runs} takes={takes} into='{into}' fixed='{fixed}'"
     yield f"      summary='{command.usage}'"
     yield f"      opts='{' '.join(command.options)}'"
+    if command.requires:
+        yield f"      needs='{' '.join(command.requires)}'"
     if command.no_names:
         yield f"      names='{command.no_names}'"
-    if command.needs:
-        yield f"      needs='{' '.join(command.needs)}'"
     yield "      ;;"
 
 

@@ -40,6 +40,12 @@ options:
         this prefix are returned.
     type: list
     elements: str
+  must_exist:
+    description:
+      - Whether to fail, instead of a warning, if a node of O(nodes), O(pool) or O(gpu_type) does not exist. RV(not_found) says what.
+    type: bool
+    default: false
+    version_added: 1.1.0
   full:
     description: Whether to return the Kubernetes object of each node, without C(managedFields).
     type: bool
@@ -77,6 +83,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+not_found:
+  description: A sentence for each name that does not exist.
+  returned: failure, with O(must_exist)
+  type: list
+  elements: str
+  version_added: 1.1.0
 results:
   description: One entry for each node, sorted by name.
   returned: success

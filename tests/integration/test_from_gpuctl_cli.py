@@ -232,6 +232,16 @@ def test_an_awkward_word_is_looked_for_as_it_is(ansible: Ansible, namespace: str
     assert f"{text} not found" in run.output or f"not found: {text}." in run.output
 
 
+def test_a_misspelled_node_is_no_empty_description(ansible: Ansible, field: Field):
+    bash = shutil.which("bash")
+    assert bash
+    name = field.nodes[0]
+    script = f'. {ROOT}/extras/gpuctl.sh; PATH={BIN}:$PATH; gpuctl describe node "$1"'
+    run = ansible.run(bash, "-c", script, "bash", f"{name}-typo")
+    assert run.status == 2
+    assert f"node not found: {name}-typo. Did you mean {name}?" in run.output
+
+
 def first_of(commands: str) -> str:
     """Of several commands that do the same, the first one."""
     return commands.split("``, ``")[0].strip("`")

@@ -83,6 +83,15 @@ def test_an_empty_list_says_what_was_misspelled(
     assert filled(warning, namespace) in " ".join(warnings(result))
 
 
+@pytest.mark.parametrize("what", ["a node", "a pool of nodes", "a GPU type"])
+def test_nodes_that_must_exist(ansible: Ansible, what: str):
+    module, options, problem = UNKNOWN[what]
+    result = ansible.module(module, **options, must_exist=True)
+    assert result.failed
+    assert result.message.startswith(problem)
+    assert result.result["not_found"] == [result.message]
+
+
 def test_what_a_filter_leaves_out_is_there(ansible: Ansible, namespace: str):
     ansible.job(definition=compute("web"), namespace=namespace)
     result = ansible.module("gpuctl_job_info", namespaces=[namespace], name="web", status="Failed")

@@ -193,6 +193,17 @@ def test_an_ad_hoc_command(gpuctl: Gpuctl):
     assert called.variables == {"gpuctl_pool": "p", "gpuctl_node": ["a", "b"]}
 
 
+@pytest.mark.parametrize("given", [["-e", "gpuctl_pool=p"], ["--", "-e", "@pool.yaml"]], ids=" ".join)
+def test_what_a_command_requires_may_be_a_variable(gpuctl: Gpuctl, given: list[str]):
+    assert gpuctl("add", "node", "a", *given).words[0] == "ansible"
+
+
+def test_all_nodes_are_described_unless_some_are_named(gpuctl: Gpuctl):
+    called = gpuctl("describe", "node")
+    assert called.words[5] == '{"nodes": "{{ gpuctl_node | default(omit) }}", "full": true, "must_exist": true}'
+    assert called.words[6:] == []
+
+
 AWKWARD = ["a b", "it's", 'say "x"', "$(id)", "`id`", "${HOME}", "{{ 1+1 }}", "{% raw %}", "back\\slash\\", "\\u0041"]
 AWKWARD += [
     "#x: [y]",
@@ -236,15 +247,24 @@ REFUSED = {
     "a name in place of a file": (["delete", "sft"], "sft: no such file. To name a job, type gpuctl delete job sft."),
     "no file": (["delete"], "too few words. Usage: gpuctl delete -f FILE..."),
     "no name": (["describe", "job"], "too few words. Usage: gpuctl describe job NAME"),
+    "nodes for no pool": (["add", "node", "a"], "too few words. Usage: gpuctl add node NODE... --pool POOL\n"),
+    "no nodes of a pool": (
+        ["remove", "node", "--pool", "p"],
+        "too few words. Usage: gpuctl remove node NODE... --pool",
+    ),
+    "a node without a label": (
+        ["label", "node", "a", "key"],
+        "too few words. Usage: gpuctl label node NODE... KEY=VALUE",
+    ),
+    "a label of no node": (
+        ["label", "node", "k=v", "--overwrite"],
+        "too few words. Usage: gpuctl label node NODE... KEY",
+    ),
+    "a label to remove from no node": (["label", "node", "key", "--delete"], "too few words. Usage: gpuctl label node"),
     "what is no job": (
         ["delete", "pool", "a"],
         "pool: no such file. To name a job, type gpuctl delete job pool. All else",
     ),
-    "no node": (["describe", "node"], "too few words. Usage: gpuctl describe node NODE..."),
-    "no pool": (["add", "node", "a"], "too few words. Usage: gpuctl add node NODE... --pool POOL"),
-    "no label": (["label", "node", "a"], "too few words. Usage: gpuctl label node NODE... KEY=VALUE"),
-    "a label without a value": (["label", "node", "a", "k"], "too few words. Usage: gpuctl label node NODE..."),
-    "a label of no node": (["label", "node", "k=v"], "too few words. Usage: gpuctl label node NODE..."),
     "a copy of nothing": (["cp", "a"], "give two paths, one of them as JOB:PATH."),
     "a copy of two jobs' worth": (["cp", "a", "./b:c"], "give one of the paths as JOB:PATH."),
 }

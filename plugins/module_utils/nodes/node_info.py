@@ -15,7 +15,7 @@ from ..kube.resources import NODE
 from ..kube.shapes import MalformedObject
 from ..labels import PREFIX
 from ..options import Options, option
-from ..task import ModuleSpec, Task
+from ..task import ModuleSpec, Task, TaskFailed
 
 NODE_STATUSES = ("active", "maintaining", "faulty")
 
@@ -28,6 +28,7 @@ class NodeInfoOptions(Options):
     status: str | None = option("str", choices=list(NODE_STATUSES))
     label_keys: list[str] | None = option("list", elements="str", no_log=False)
     full: bool = option("bool", default=False)
+    must_exist: bool = option("bool", default=False)
 
     def selects(self, node: Node) -> bool:
         filters = ((self.pool, node.pool), (self.status, node.status))
@@ -79,12 +80,15 @@ def _malformed_node_row(obj: MalformedObject) -> dict[str, Any]:
 
 
 def select_nodes(task: Task[NodeInfoOptions], slim: Callable[[dict[str, Any]], Node]) -> list[Node]:
-    """The nodes that the options select, by name. Warns of what they name and the cluster does not have."""
+    """The nodes that the options select, by name. Warns of what they name and the cluster does not have, or fails."""
     client = task.client()
     declared = read_declared(client, task.warn, again=True)
     # A node says what it has, and nothing of what is used: that is the sum of what its pods request.
     nodes = read_nodes_with_usage(client, slim, declared=declared)[0]
-    for problem in _names_not_found(task, nodes):
+    problems = list(_names_not_found(task, nodes))
+    if problems and task.options.must_exist:
+        raise TaskFailed("\n".join(problems), not_found=problems)
+    for problem in problems:
         task.warn(problem)
     return sorted(filter(task.options.selects, nodes), key=lambda node: node.name)
 
