@@ -39,7 +39,7 @@ options:
   name:
     description:
       - Name of the job. The name of one of its pods stands for the job and O(pod).
-      - The name of a sweep stands for all of its jobs, but not with O(follow).
+      - The name of a sweep stands for all of its jobs.
     type: str
     required: true
   namespace:
@@ -111,6 +111,7 @@ options:
         interrupted with Ctrl-C. The job is not affected by that.
       - All pods are followed, also those that are created later, up to 128, or those that O(pod) selects. Several pods have
         their short names before their lines. Restarts and ends of containers are reported.
+      - Of a sweep, all jobs are followed that exist when the task begins, and it ends when all of them have.
       - Broken connections, restarts of containers and of the API server, and renewed tokens neither lose nor repeat a line.
         What the kubelet has removed before it could be read is reported where that can be seen. The kubelet keeps a log of 10 MiB,
         so a connection that stays broken for long, or more than one restart meanwhile, may lose lines.
@@ -230,13 +231,17 @@ results:
       type: str
       sample: container main of pod qwen2-7b-sft-0-zlflg has not started yet (ContainerCreating)
 job_status:
-  description: Status of the job at the end, or V(Deleted).
+  description:
+    - Status of the job at the end, or V(Deleted).
+    - Of a sweep, V(Succeeded) if all jobs have succeeded, else the status of one that has not, of a failed one first.
   returned: success and with O(follow)
   type: str
   sample: Succeeded
   version_added: 1.1.0
 exit_code:
-  description: Exit code of the container that failed last, V(0) if the job has succeeded, or V(none) if it is not known.
+  description:
+    - Exit code of the container that failed last, V(0) if the job, or each job of the sweep, has succeeded, or V(none) if it is not
+      known.
   returned: success and with O(follow)
   type: int
   sample: 0

@@ -282,6 +282,24 @@ def test_several_pods_have_their_names_before_their_lines(field: Field):
     assert only == ""
 
 
+def test_a_sweep_is_followed_until_all_its_jobs_have_ended(field: Field):
+    sweep = training("lr", matrix={"seed": [1, 2, 3]}, environment={"command": ["train", "$(matrix.seed)"]})
+    for number in (1, 2):
+        field.behave(f"lr-{number}", log=f"hello of {number}\n", run_seconds=5 + 4 * number)
+    field.behave("lr-3", log="hello of 3\n", run_seconds=9, exit_code=2)
+    field.submit(sweep)
+    run = follow(field.ansible(), "lr")
+    assert run.status == 0, run.output
+    assert "Following 3 pods of sweep lr (3 Running). Ctrl-C ends that, and not the jobs." in run.output
+    assert sorted(re.findall(r"^\[(\d)-\w{5}\] hello of (\d)$", run.output, re.MULTILINE)) == [
+        ("1", "1"),
+        ("2", "2"),
+        ("3", "3"),
+    ]
+    assert "Sweep lr: 2 Succeeded, 1 Failed. " in run.output
+    assert re.search(r"lr-3-\w{5}: exit code 2", run.output)
+
+
 def test_a_terminal_has_colours_and_nothing_else_that_acts_on_it(field: Field):
     field.behave("bar", log="\x1b[32mgreen\x1b[0m\n1%\r2%\r3%\n\x1b[2J\x1b]0;title\x07\n", run_seconds=4)
     field.submit(training("bar"))

@@ -91,13 +91,6 @@ def test_what_reads_takes_the_name_of_a_sweep(ansible: Ansible, namespace: str, 
     assert set(filtered.jobs) == NAMES
 
 
-def test_what_follows_one_job_names_those_of_the_sweep(ansible: Ansible, namespace: str, sweep: str):
-    refused = playbook(ansible, "logs", namespace, name=sweep, follow="true")
-    assert refused.status == 2, refused.output
-    expected = f"search is a sweep of 3 jobs in namespace {namespace}: search-1, search-2, search-3. Name one of them."
-    assert expected in words(refused)
-
-
 def test_the_history_of_a_sweep_has_the_runs_of_all_its_jobs(ansible: Ansible, namespace: str, sweep: str):
     shown = playbook(ansible, "history", namespace, name=sweep)
     assert shown.status == 0, shown.output

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gpuctl_job_log: read the logs of a job, or follow them until it ends.
+"""gpuctl_job_log: read the logs of a job or of a sweep, or follow them until it ends.
 
 Every pod has a thread that reads its log (pod_log.py). A watch says which pods there are. Both hand over what they have
 to the task's own thread, which alone prints.
@@ -9,32 +9,33 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ...cluster.lookup import pods_of_job_or_pod
+from ...cluster.lookup import pods_of_job_or_pod, sweep_text
 from ...cluster.node_loss import loss_text
 from ...cluster.nodes import Node
-from ...cluster.read_jobs import WORKLOADS, JobId, read_jobs
+from ...cluster.read_jobs import WORKLOADS, JobId, job_id_of, read_jobs
 from ...cluster.read_nodes import read_node
 from ...cluster.read_reasons import read_reasons
 from ...cluster.related import rank_of
-from ...cluster.status import ENDED, FAILURES, failure_of, is_terminating, status_of
+from ...cluster.status import is_terminating
 from ...kube.errors import KubeError
-from ...kube.resources import POD, resource_of
+from ...kube.resources import POD
 from ...labels import selector_of
 from ...logs.log_grep import Grep, GrepFailed
 from ...logs.log_lines import View
-from ...logs.log_pods import choose_pods, sort_pods
+from ...logs.log_pods import choose_pods
 from ...manifest.problems import number_of
 from ...namespaces import allowed_namespaces, named_job
 from ...printable import printable
 from ...reporter import RARELY, LiveScreen
 from ...task import ModuleSpec, Task, TaskFailed
 from ...wait.watch_cache import WatchCache, WatchQuery
-from ..jobs.absence import no_pods_message
+from ..jobs.absence import NoPods, named_sweep
+from .followed_jobs import FollowedJobs
 from .job_log import JobLogOptions, log_request, pod_secrets
 from .job_log import run as read_logs
 from .pod_log import FollowedLine, PodLog, Start, container_state, end_text
@@ -45,7 +46,6 @@ Object = dict[str, Any]
 
 _MOST_PODS = 128  # a thread and a connection for each
 _TURN = 1.0  # seconds until it looks at everything again, whatever happens
-_GONE_SECONDS = 5.0  # until a job that was deleted, and may be created again, counts as gone
 _BROKEN_SECONDS = 3.0  # until a broken connection is worth a line
 _SILENCE_TURN = 5.0  # until the node of a log that does not come is looked at again
 _FLUSH = 65_536  # characters that are printed at once
@@ -64,18 +64,17 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
             "is in the way."
         )
     log_request(task.options)  # raises TaskFailed for mistakes
-    job = named_job(task)
-    job, pod, workload = _find(task, job)
-    how = f"-e gpuctl_name={job[1]} -e gpuctl_namespace={job[0]} -e gpuctl_follow=true"
+    jobs, pod = _find(task, named_job(task))
+    how = f"-e gpuctl_name={jobs.name} -e gpuctl_namespace={jobs.namespace} -e gpuctl_follow=true"
     with (
         Grep(task.options.grep or "") as grep,
         WatchCache(task.client(), task.warn) as cache,
         task.screen.said_on_interrupt(
-            f"Stopped following; job {job[1]} is not affected. To follow it again: "
+            f"Stopped following; {jobs.title} is not affected. To follow it again: "
             f"ansible-playbook runwhere.gpuctl.logs {how}"
         ),
     ):
-        following = _Following(task, task.screen, job, workload, cache, pod, grep)
+        following = _Following(task, task.screen, jobs, cache, pod, grep)
         try:
             return following.run()
         except GrepFailed as problem:
@@ -87,16 +86,23 @@ def run(task: Task[JobLogOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(JobLogOptions, run, report="logs")
 
 
-def _find(task: Task[JobLogOptions], job: JobId) -> tuple[JobId, str | None, Object]:
-    """The job, which may be named by one of its pods; the pod, if it is only about one; and the workload."""
+def _find(task: Task[JobLogOptions], job: JobId) -> tuple[FollowedJobs, str | None]:
+    """The job, which may be named by one of its pods, or those of the sweep; and the pod, if it is only about one."""
     client, wanted = task.client(), task.options.pod or None
     workloads = read_jobs(client, [job], WORKLOADS)[job]
     if not workloads:
         job, named, _sorted_pods = pods_of_job_or_pod(client, job)
         workloads, wanted = read_jobs(client, [job], WORKLOADS)[job] if named else [], wanted or named
-    if not workloads:
-        raise TaskFailed(no_pods_message(client, job, allowed_namespaces(task)))
-    return job, wanted, workloads[0]
+    if workloads:
+        return FollowedJobs(workloads[:1]), wanted
+    try:
+        jobs = named_sweep(client, job, allowed_namespaces(task))
+    except NoPods as reason:
+        raise TaskFailed(str(reason)) from None
+    of_sweep = [found[0] for found in read_jobs(client, jobs, WORKLOADS).values() if found]
+    if not of_sweep:
+        raise TaskFailed(f"{sweep_text(job[1], jobs)} They are gone now.")
+    return FollowedJobs(of_sweep, job[1]), wanted
 
 
 class _Following:
@@ -106,24 +112,20 @@ class _Following:
         self,
         task: Task[JobLogOptions],
         screen: LiveScreen,
-        job: JobId,
-        workload: Object,
+        jobs: FollowedJobs,
         cache: WatchCache,
         pod: str | None,
         grep: Grep,
     ) -> None:
-        self._task, self._screen, self._job, self._cache = task, screen, job, cache
+        self._task, self._screen, self._jobs, self._cache = task, screen, jobs, cache
         self._options = task.options
         self._grep = grep
-        self._workload = workload
-        self._resource = resource_of(workload)
         self._logs: dict[str, PodLog] = {}  # by the uid of the pod
         self._wanted_pod = pod
         self._out: list[str] = []
         self._size = 0
         self._flushed = 0.0
         self._count = 0
-        self._gone_since: float | None = None
         self._broken = False
         self._silence_at: float | None = None
         self._warned_of_number = False
@@ -131,8 +133,9 @@ class _Following:
         self._reason, self._reason_at = "", -RARELY
 
     def run(self) -> dict[str, Any]:
-        selector = selector_of({self._job[1]})
-        self._cache.add(WatchQuery(resource, self._job[0], selector) for resource in (self._resource, POD))
+        selector = selector_of(self._jobs.names)
+        resources = (self._jobs.resource, POD)
+        self._cache.add(WatchQuery(resource, self._jobs.namespace, selector) for resource in resources)
         self._begin()
         self._cache.watch()
         while True:
@@ -160,18 +163,18 @@ class _Following:
     def _begin(self) -> None:
         pods = self._sorted_pods()
         self._print(
-            f"Following {number_of(len(pods), 'pod')} of job {self._job[1]} ({status_of(self._workload)}). "
-            f"Ctrl-C ends that, and not the job."
+            f"Following {number_of(len(pods), 'pod')} of {self._jobs.title} ({self._jobs.status_text}). "
+            f"Ctrl-C ends that, and not the {'jobs' if self._jobs.is_sweep else 'job'}."
         )
         if self._wanted_pod and not self._chosen_pods(pods):
             try:
                 choose_pods(pods, self._wanted_pod, self._options.container)
             except ValueError as problem:
-                raise TaskFailed(f"job {self._job[1]} in namespace {self._job[0]}: {problem}") from None
+                raise TaskFailed(f"{self._jobs.title} in namespace {self._jobs.namespace}: {problem}") from None
         self._start_threads(Start(tail=self._options.tail, since=self._options.since or None))
 
     def _sorted_pods(self) -> list[Object]:
-        return sort_pods(list(self._cache.objects(POD)))
+        return self._jobs.sorted_pods(self._cache.objects(POD))
 
     def _chosen_pods(self, pods: Sequence[Object]) -> list[Object]:
         """Those of the option ``pod``; of a rank also those that are to come."""
@@ -210,7 +213,8 @@ class _Following:
         if not new:
             return
         client = self._task.client()
-        secrets = self._task.masked | pod_secrets(client, self._job, new)
+        by_job = {job: [pod for pod in new if job_id_of(pod) == job] for job in map(job_id_of, new)}
+        secrets = self._task.masked.union(*(pod_secrets(client, job, own) for job, own in by_job.items()))
         search = self._grep.search if self._options.grep else None
         for pod in new:
             log = PodLog(
@@ -233,11 +237,8 @@ class _Following:
 
     def _has_ended(self) -> bool:
         """Whether nothing more can come."""
-        found = list(self._cache.objects(self._resource))
-        if found:
-            self._workload, self._gone_since = found[0], None
-        elif self._gone_since is None:
-            self._gone_since = time.monotonic()
+        now = time.monotonic()
+        self._jobs.update(self._cache.objects(self._jobs.resource), now)
         reading = any(not log.over for log in self._logs.values())
         if reading:
             return False
@@ -245,21 +246,18 @@ class _Following:
         if self._wanted_pod and not self._wanted_pod.isdecimal():
             return bool(self._logs) and all(self._is_finished(pod) for pod in chosen)
         unread = [pod for pod in chosen if pod["metadata"]["uid"] not in self._logs and not self._is_finished(pod)]
-        if self._gone_since is not None:
-            return not unread and time.monotonic() - self._gone_since >= _GONE_SECONDS
-        has_ended = status_of(self._workload) in ENDED
-        return has_ended and not unread
+        return not unread and self._jobs.have_ended(now)
 
     def _is_finished(self, pod: Object) -> bool:
         state = container_state(pod, self._options.container)
         return state.final or is_terminating(pod)
 
     def _follow_result(self) -> dict[str, Any]:
-        status = "Deleted" if self._gone_since is not None else status_of(self._workload)
-        ends = self._container_ends() if status in FAILURES or self._wanted_pod else {}
-        text = f"Job {self._job[1]}: {status}"
-        why = failure_of(self._workload) if status in FAILURES else None
-        details = [*([why] if why else []), *(f"{name}: {end_text(end)}" for name, end in list(ends.items())[:3])]
+        status, failures = self._jobs.status, self._jobs.failures()
+        ends = self._container_ends(None if self._wanted_pod else failures)
+        text = f"{self._jobs.title.capitalize()}: {self._jobs.status_text}"
+        whys = [f"{name}: {why}" if self._jobs.is_sweep else why for name, why in failures.items() if why]
+        details = [*whys[:3], *(f"{name}: {end_text(end)}" for name, end in list(ends.items())[:3])]
         message = f"{text}. {'. '.join(detail.rstrip('.') for detail in details)}." if details else f"{text}."
         self._print(message)
         self._flush()
@@ -272,12 +270,14 @@ class _Following:
             "exit_code": codes[0] if codes else 0 if status == "Succeeded" else None,
         }
 
-    def _container_ends(self) -> dict[str, Mapping[str, Any]]:
-        """How containers have ended that did not succeed, by the names of their pods; the last one first."""
+    def _container_ends(self, jobs: Collection[str] | None) -> dict[str, Mapping[str, Any]]:
+        """How containers of these jobs that did not succeed have ended, by the names of pods; the last one first."""
         found = {
             log.pod_name: ended
             for log in self._logs.values()
-            if (ended := container_state(log.pod, self._options.container).ended) and ended.get("exitCode")
+            if (jobs is None or job_id_of(log.pod)[1] in jobs)
+            and (ended := container_state(log.pod, self._options.container).ended)
+            and ended.get("exitCode")
         }
         return dict(sorted(found.items(), key=lambda item: item[1].get("finishedAt") or "", reverse=True))
 
@@ -310,10 +310,9 @@ class _Following:
 
     def _prefix(self, log: PodLog) -> str:
         """The short name of the pod, where there are several."""
-        if len(self._logs) < 2:
+        if len(self._logs) < 2 and not self._jobs.is_sweep:
             return ""
-        short = log.pod_name.removeprefix(f"{self._job[1]}-")
-        text = f"[{short.rpartition('-')[2] if self._workload['kind'] == 'Deployment' else short}]"
+        text = f"[{self._jobs.short_name(log.pod)}]"
         if self._screen.colors:
             number = list(self._logs.values()).index(log)
             text = f"\x1b[{_PREFIX_COLORS[number % len(_PREFIX_COLORS)]}m{text}\x1b[0m"
@@ -365,8 +364,9 @@ class _Following:
     def _waiting_text(self, now: float) -> str:
         if now - self._reason_at >= RARELY:
             with suppress(KubeError):
-                found = read_reasons(self._task.client(), {self._job: self._workload}).get(self._job)
-                self._reason, self._reason_at = f": {found}" if found else "", now
-        status = status_of(self._workload)
-        what = f"job {self._job[1]} to end" if status == "Running" else f"a pod of job {self._job[1]}"
-        return f"waiting for {what} ({status}){self._reason}"
+                found = read_reasons(self._task.client(), self._jobs.unfinished())
+                reasons = [f"{job[1]}: {why}" if self._jobs.is_sweep else why for job, why in found.items()]
+                self._reason, self._reason_at = "".join(f": {reason}" for reason in reasons[:1]), now
+        title = self._jobs.title
+        what = f"{title} to end" if self._jobs.status == "Running" else f"a pod of {title}"
+        return f"waiting for {what} ({self._jobs.status_text}){self._reason}"
