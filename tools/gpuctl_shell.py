@@ -128,16 +128,20 @@ def _words_of(playbook: Playbook) -> str:
 
 
 def _options_of(playbook: Playbook) -> list[str]:
-    """``--pool=gpuctl_pool`` takes a value, ``--wait,gpuctl_wait`` none, ``-f+gpuctl_src`` one of several."""
+    """``--pool=gpuctl_pool`` takes a value, ``--wait,gpuctl_wait`` none, ``-f+gpuctl_src`` one of several.
+
+    ``--yes`` confirms: with the word that the playbook asks for, or for a sweep, with its name once more.
+    """
     variables = playbook.variables
     own = {f"--{name.removeprefix('gpuctl_').replace('_', '-')}": name for name in variables}
     kubectl = {"-n": "gpuctl_namespace", "-A": "gpuctl_all_namespaces"}
     short = {option: name for option, name in kubectl.items() if name in variables}
+    if confirm := variables.get("gpuctl_confirm"):
+        short["--yes"] = f"gpuctl_confirm={confirm.choices[0] if confirm.choices else '{{gpuctl_name|default}}'}"
     files = _files_variable(playbook)
     # A secret does not belong on a command line.
-    given = [
-        _option(option, name, variables) for option, name in {**short, **own}.items() if not variables[name].secret
-    ]
+    secret = {name for name, each in variables.items() if each.secret}
+    given = [_option(option, name, variables) for option, name in {**short, **own}.items() if name not in secret]
     return [*([f"-f+{files}"] if files else []), *given]
 
 

@@ -41,7 +41,7 @@ class Called:
         loader, found = DataLoader(), {}
         for option, value in zip(self.words, self.words[1:], strict=False):
             if option == "-e":
-                found.update(loader.load(value))
+                found.update(loader.load(trust_as_template(value)))
         templar = Templar(loader=loader, variables=found)
         return {name: templar.template(trust_as_template(f"{{{{ {name} }}}}")) for name in found}
 
@@ -134,6 +134,18 @@ CALLS: dict[str, tuple[list[str], str, dict[str, Any]]] = {
         {"gpuctl_dir": ["a"], "gpuctl_confirm": "teardown"},
     ),
     "a job": (["delete", "job", "sft", "--force"], "delete", {"gpuctl_name": "sft", "gpuctl_force": "true"}),
+    "a sweep with consent": (
+        ["delete", "job", "--yes", "{{ s }}"],
+        "delete",
+        {"gpuctl_name": "{{ s }}", "gpuctl_confirm": "{{ s }}"},
+    ),
+    "a sweep that stops": (["pause", "s", "--yes"], "pause", {"gpuctl_name": "s", "gpuctl_confirm": "s"}),
+    "a sweep that starts again": (["restart", "s", "--yes"], "restart", {"gpuctl_name": "s", "gpuctl_confirm": "s"}),
+    "consent without a name": (
+        ["delete", "job", "--src", "a", "--yes"],
+        "delete",
+        {"gpuctl_src": "a", "gpuctl_confirm": ""},
+    ),
     "following": (["logs", "sft", "-f"], "logs", {"gpuctl_name": "sft", "gpuctl_follow": "true"}),
     "a table": (["get", "jobs", "--type", "training"], "status", {"gpuctl_table": "jobs", "gpuctl_kind": "training"}),
     "labels": (
