@@ -39,7 +39,7 @@ _gpuctl_command() {
       book=teardown takes=many into='gpuctl_dir' fixed=''
       summary='gpuctl delete -f FILE...'
       opts=''
-      names='delete job'
+      names='delete job' declared='pool pools quota quotas node nodes'
       ;;
     "delete job")
       book=delete takes=one into='gpuctl_name' fixed=''
@@ -400,7 +400,7 @@ END
 
 gpuctl() {
   [ -z "${ZSH_VERSION-}" ] || emulate -L sh # words are split as in bash
-  local book='' module='' args='' fixed='' takes='' into='' needs='' opts='' summary='' names=''
+  local book='' module='' args='' fixed='' takes='' into='' needs='' opts='' summary='' names='' declared=''
   local word='' value='' given='' entry='' key='' items='' labels='' remove='' set='' REPLY=''
   local -a run others
   others=(_gpuctl_words) # never empty: with set -u, an empty array is an error in old versions of bash
@@ -535,7 +535,11 @@ _gpuctl_list() {
   fi
   for word in "$@"; do
     if [ -n "$names" ] && [ ! -e "$word" ]; then
-      _gpuctl_error "$word: no such file. To name a job, type gpuctl $names $word. All else is deleted with the file that declares it." || return
+      case " $declared " in
+        *" $word "*) value="Pools, quotas and nodes are deleted with the file that declares them: $summary" ;;
+        *) value="To name a job, type gpuctl $names $word." ;;
+      esac
+      _gpuctl_error "$word: no such file. $value" || return
     fi
     case "$takes $word" in
       "labels "*=*) ;;
@@ -606,7 +610,8 @@ _gpuctl_options_help() {
 
 _gpuctl_complete() {
   [ -z "${ZSH_VERSION-}" ] || emulate -L sh
-  local book='' module='' args='' fixed='' takes='' into='' needs='' opts='' summary='' names='' entry='' choices=''
+  local book='' module='' args='' fixed='' takes='' into='' needs='' opts='' summary='' names='' declared=''
+  local entry='' choices=''
   local current=${COMP_WORDS[COMP_CWORD]} first=${COMP_WORDS[1]-} second=''
   [ "$COMP_CWORD" -lt 3 ] || second=${COMP_WORDS[2]}
   COMPREPLY=()

@@ -59,6 +59,7 @@ class Command:
     spellings: Mapping[str, str] | None = None
     requires: Sequence[str] = ()
     no_names: str = ""
+    declared: Sequence[str] = ()
 
     @property
     def usage(self) -> str:
@@ -107,6 +108,7 @@ def _command(name: str, facts: Mapping[str, Any]) -> Command:
         spellings,
         facts.get("requires", ()),
         facts.get("no_names", ""),
+        facts.get("declared", ()),
     )
 
 
@@ -210,7 +212,7 @@ def _case(command: Command) -> Iterator[str]:
     if command.requires:
         yield f"      needs='{' '.join(command.requires)}'"
     if command.no_names:
-        yield f"      names='{command.no_names}'"
+        yield f"      names='{command.no_names}' declared='{' '.join(command.declared)}'"
     yield "      ;;"
 
 

@@ -257,6 +257,11 @@ REFUSED = {
     "two names": (["pause", "a", "b"], "one name only: a b"),
     "the word job before a name": (["logs", "job", "b"], "one name only: job b. Leave out the word job."),
     "a name in place of a file": (["delete", "sft"], "sft: no such file. To name a job, type gpuctl delete job sft."),
+    "a pool without its file": (
+        ["delete", "pool", "x"],
+        "pool: no such file. Pools, quotas and nodes are deleted with the file that declares them: gpuctl delete -f",
+    ),
+    "quotas without their file": (["delete", "quotas"], "quotas: no such file. Pools, quotas and nodes are"),
     "no file": (["delete"], "too few words. Usage: gpuctl delete -f FILE..."),
     "no name": (["describe", "job"], "too few words. Usage: gpuctl describe job NAME"),
     "nodes for no pool": (["add", "node", "a"], "too few words. Usage: gpuctl add node NODE... --pool POOL\n"),
