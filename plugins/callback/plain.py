@@ -29,7 +29,7 @@ from typing import Any
 from ansible import constants as C
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import error_screen, fitting
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import terminal_width
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import prepare_output, terminal_width
 
 _STATUS = "runwhere.gpuctl.gpuctl_status"
 _PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
@@ -44,6 +44,7 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
+        prepare_output()
         self._only_ours = True
         self._is_silent = False
         self._prints_data = False  # as JSON or YAML, which another line would end

@@ -25,9 +25,9 @@ def action_plugin(name: str) -> type[ActionBase]:
     keep_bytecode()
     from .fast_path import switched_off, unfit_library
     from .module_action import ActionModule, module_spec, preload
-    from .terminal import flush_each_line
+    from .terminal import prepare_output
 
-    flush_each_line()
+    prepare_output()
     module = name.rpartition(".")[2]
     if switched_off(os.environ) or unfit_library():
         module_spec(module)  # The options of a task are looked at in any case.

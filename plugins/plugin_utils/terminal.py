@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedWriter, FileIO, TextIOWrapper
 from threading import RLock
 from typing import Any
 
@@ -56,10 +57,38 @@ _ERASE_LINE = "\r\x1b[K"
 _CHANGED_EVERY = 1.0  # seconds, on a terminal
 
 
-def flush_each_line() -> None:
-    """Let ansible-playbook write each line at once, also to a pipe: it only flushes at its end (utils/display.py)."""
-    with suppress(AttributeError, ValueError):
-        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+def prepare_output() -> None:
+    """Let ansible-playbook write each line at once, also to a pipe: it only flushes at its end (utils/display.py).
+
+    And let it go on if the reader of the pipe leaves, as ``head`` does: an error would end half of a run.
+    """
+    for name in ("stdout", "stderr"):
+        former = getattr(sys, name)
+        if former is not getattr(sys, f"__{name}__") or not isinstance(former, TextIOWrapper):
+            continue  # Done before, or not its own, as in a worker.
+        output = BufferedWriter(_Output(former.fileno(), "w", closefd=False))
+        setattr(sys, name, TextIOWrapper(output, former.encoding, former.errors, line_buffering=True))
+        try:
+            former.flush()
+        except BrokenPipeError:
+            _write_to_nobody(former.fileno())
+
+
+class _Output(FileIO):
+    """A file whose reader may leave."""
+
+    def write(self, text: Any) -> Any:
+        try:
+            return super().write(text)
+        except BrokenPipeError:
+            _write_to_nobody(self.fileno())
+            return super().write(text)
+
+
+def _write_to_nobody(descriptor: int) -> None:
+    nobody = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nobody, descriptor)
+    os.close(nobody)
 
 
 class TaskScreen:

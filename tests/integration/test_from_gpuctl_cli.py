@@ -232,6 +232,19 @@ def test_an_awkward_word_is_looked_for_as_it_is(ansible: Ansible, namespace: str
     assert f"{text} not found" in run.output or f"not found: {text}." in run.output
 
 
+@pytest.mark.parametrize("reader", ["head -1", "true"])
+@pytest.mark.parametrize(("words", "status"), [("get nodes", 0), ("get nodes no-such-node", 2), ("describe node", 0)])
+def test_a_reader_may_leave(ansible: Ansible, reader: str, words: str, status: int):
+    """Before the first line, or after it. Ansible would wait for ever, or warn of a callback that failed."""
+    bash = shutil.which("bash")
+    assert bash
+    ansible.environment.update(ANSIBLE_STDOUT_CALLBACK=PLAIN)
+    gpuctl = f". {ROOT}/extras/gpuctl.sh; PATH={BIN}:$PATH; gpuctl"
+    run = ansible.run(bash, "-c", f"{gpuctl} {words} | {reader}; exit ${{PIPESTATUS[0]}}")
+    assert run.status == status, run.output
+    assert "Broken pipe" not in run.output
+
+
 def test_a_misspelled_node_is_no_empty_description(ansible: Ansible, field: Field):
     bash = shutil.which("bash")
     assert bash
