@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from ..module_utils.printable import printable
@@ -26,9 +27,9 @@ class Column:
 
     ``max_width`` cuts longer values. If the table is too wide, columns with a ``drop`` are left out, the highest first,
     and then those with ``least`` are cut, down to that many characters. A column that is ``optional`` is left out if it
-    has no value. Numbers are right-aligned, and texts of a column that is ``numeric``. The last column may be one that
-    ``wraps``: its texts go on below, where others are cut, and none is left out for it to be wider. ``on`` is "screen"
-    or "page" for a column of a report that is only shown there.
+    has no value. Numbers are right-aligned, and texts of a column that is ``numeric``. The texts of one that
+    ``wraps`` go on below, where others are cut, and none is left out for it to be wider. ``on`` is "screen" or "page"
+    for a column of a report that is only shown there.
     """
 
     key: str
@@ -67,22 +68,12 @@ def table_lines(
     """
     laid_out = [_Cells.of(column, [value_at(row, column.key) for row in rows]) for column in columns]
     shown = _fitted([each for each in laid_out if each.is_shown], width)
-    lines = [
-        [each.aligned(printable(each.column.title)), *(each.aligned(cell, paint) for cell in each.cells)]
-        for each in shown
-    ]
-    found = [GAP.join(line).rstrip() for line in zip(*lines, strict=True)]
-    return _with_rest(found, shown[-1]) if shown and shown[-1].column.wraps else found
-
-
-def _with_rest(lines: Sequence[str], last: _Cells) -> list[str]:
-    """The lines of a table, each followed by what of its last cell does not fit into it."""
-    indent = " " * (text_width(lines[0]) - text_width(last.column.title))
-    found = [lines[0]]
-    for line, cell in zip(lines[1:], last.cells, strict=True):
-        first, *rest = (part for text in wrapped(cell, last.width) for part in _broken(text, last.width))
-        found.append(line if not rest else line.removesuffix(cut(cell, last.width)) + first)
-        found += [indent + words for words in rest]
+    found = [GAP.join(each.aligned(printable(each.column.title)) for each in shown).rstrip()] if shown else []
+    for cells in zip(*(each.cells for each in shown), strict=True):
+        texts = [each.lines(cell) for each, cell in zip(shown, cells, strict=True)]
+        for line in zip_longest(*texts, fillvalue=""):
+            aligned = (each.aligned(text, paint) for each, text in zip(shown, line, strict=True))
+            found.append(GAP.join(aligned).rstrip())
     return found
 
 
@@ -115,6 +106,12 @@ class _Cells:
     def spare(self) -> int:
         """By how many characters the column can be cut."""
         return max(0, self.width - max(self.column.least, text_width(self.column.title))) if self.column.least else 0
+
+    def lines(self, cell: str) -> list[str]:
+        """The lines of a cell: one, unless the column wraps."""
+        if not self.column.wraps:
+            return [cell]
+        return [part for text in wrapped(cell, self.width) for part in _broken(text, self.width)]
 
     def aligned(self, cell: str, paint: Callable[[str, str], str] = lambda key, cell: cell) -> str:
         text = cut(cell, self.width)

@@ -43,8 +43,8 @@ def with_recorded_manifests(task: Task[JobOptions]) -> Task[JobOptions]:
             task.warn(f"{options.name} is a pod of job {job[1]} in namespace {job[0]}. The task is for the whole job.")
             wanted, live = [job], read_jobs(client, [job], WORKLOADS)
         elif jobs := jobs_of_sweep(client, options.name, [namespace]):
-            sentence = f"{_NOT_UPDATED[0].upper()}{_NOT_UPDATED[1:]}"
-            raise TaskFailed.before_any_write([f"{sweep_text(options.name, jobs)} {sentence} {_APPLY}"])
+            text = f"{sweep_text(options.name, jobs)} {_NOT_UPDATED.capitalize()} {_APPLY}"
+            raise TaskFailed.before_any_write([text])
     runs: dict[str, PastRun] = {}
     for namespace in sorted({namespace for namespace, _name in wanted}):
         histories = client.list_objects(CONFIG_MAP, namespace, labels=HISTORIES)

@@ -59,7 +59,7 @@ def run(task: InfoTask) -> dict[str, Any]:
     task, known = read_permitted(task, _known_runs)
     know_accelerators(task.client(), task.warn, ())
     every = list(history_rows(known, now))
-    named = runs_named(options.name, every, known) if options.name else every
+    named = _runs_named(options.name, every, known) if options.name else every
     if options.must_exist and not named:
         _require_name(task, every)
     rows = [row for row in named if _matches_filters(row, options, since)]
@@ -82,7 +82,7 @@ def _known_runs(task: InfoTask) -> KnownRuns:
     return read_known_runs(task.client(), listed_namespaces(task, task.options.namespaces or None))
 
 
-def runs_named(name: str, rows: Sequence[dict[str, Any]], known: KnownRuns) -> list[dict[str, Any]]:
+def _runs_named(name: str, rows: Sequence[dict[str, Any]], known: KnownRuns) -> list[dict[str, Any]]:
     """The runs of the job or the sweep of that name, or else of the job of the pod. Pure."""
     if found := [row for row in rows if name in (row["name"], row["sweep"])]:
         return found
