@@ -9,7 +9,7 @@ from __future__ import annotations
 import numbers
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -77,13 +77,15 @@ def table_lines(
     return found
 
 
-def _broken(text: str, width: int) -> Iterator[str]:
+def _broken(text: str, width: int) -> list[str]:
     """The text in parts of the width: a name of an image can be longer than a column."""
-    while text_width(text) > width:
-        end = next(end for end in range(len(text), 0, -1) if text_width(text[:end]) <= width or end == 1)
-        yield text[:end]
-        text = text[end:]
-    yield text
+    parts, part = [], ""
+    for character in text:
+        if part and text_width(part + character) > width:
+            parts.append(part)
+            part = ""
+        part += character
+    return [*parts, part]
 
 
 @dataclass(frozen=True)
