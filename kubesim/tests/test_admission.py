@@ -9,6 +9,7 @@ import pytest
 
 from kubesim.admission.pod_security_checks import evaluate_pod_security
 from kubesim.admission.quota_evaluator import usage
+from kubesim.admission.runtime_class import merged_tolerations
 from writes import NAMESPACE, Object, Writes, changed, container, pod_spec, template
 
 GPU = "nvidia.com/gpu"
@@ -129,6 +130,77 @@ def test_there_is_one_default_class(writes: Writes) -> None:
     why = "PriorityClass usual is already marked as default. Only one default can exist"
     found = writes.why_not_create("PriorityClass", {"value": 8, "globalDefault": True}, name="other")
     assert found == f'priorityclasses.scheduling.k8s.io "other" is forbidden: {why}'
+
+
+# --- runtime classes ---
+
+RUNTIME: Object = {
+    "handler": "kata",
+    "overhead": {"podFixed": {"cpu": "250m"}},
+    "scheduling": {
+        "nodeSelector": {"runtime": "kata"},
+        "tolerations": [{"key": "kata", "operator": "Exists"}, {"key": "other", "operator": "Exists"}],
+    },
+}
+
+
+def test_a_runtime_class_chooses_nodes_and_costs_what_it_says(writes: Writes) -> None:
+    writes.create("RuntimeClass", RUNTIME, name="kata")
+    given = {"key": "kata", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
+    made = writes.create(
+        "Pod", spec=pod_spec(runtimeClassName="kata", nodeSelector={"disk": "ssd"}, tolerations=[given])
+    )["spec"]
+    assert made["overhead"] == {"cpu": "250m"}
+    assert made["nodeSelector"] == {"disk": "ssd", "runtime": "kata"}
+    added = [each for each in made["tolerations"] if not each["key"].startswith("node.kubernetes.io/")]
+    assert added == RUNTIME["scheduling"]["tolerations"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"runtimeClassName": "none"}, 'pod rejected: RuntimeClass "none" not found'),
+        (
+            {"runtimeClassName": "kata", "overhead": {"cpu": "1"}},
+            "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+        ),
+        (
+            {"overhead": {"cpu": "1"}},
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        ),
+        (
+            {"runtimeClassName": "kata", "nodeSelector": {"runtime": "runc"}},
+            "conflict: runtimeClass.scheduling.nodeSelector[runtime] = kata; pod.spec.nodeSelector[runtime] = runc",
+        ),
+    ],
+)
+def test_a_pod_that_does_not_suit_its_runtime_class_is_refused(writes: Writes, spec: Object, why: str) -> None:
+    writes.create("RuntimeClass", RUNTIME, name="kata")
+    assert writes.why_not_create("Pod", spec=pod_spec(**spec)) == f'pods "x" is forbidden: {why}'
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kept"),
+    [
+        ({"key": "a", "operator": "Exists"}, {"key": "a", "operator": "Exists"}, [0]),
+        ({"operator": "Exists"}, {"key": "a", "operator": "Exists", "effect": "NoSchedule"}, [0]),
+        ({"key": "a", "operator": "Exists", "effect": "NoSchedule"}, {"operator": "Exists"}, [1]),
+        ({"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}, [0, 1]),
+        ({"key": "a", "operator": "Equal", "value": "x"}, {"key": "a", "operator": "Equal", "value": "y"}, [0, 1]),
+        (
+            {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
+            {"key": "a", "operator": "Exists", "effect": "NoExecute"},
+            [1],
+        ),
+        (
+            {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
+            {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9},
+            [1],
+        ),
+    ],
+)
+def test_of_two_tolerations_the_wider_is_kept(one: Object, other: Object, kept: list[int]) -> None:
+    assert merged_tolerations([one, other]) == [[one, other][index] for index in kept]
 
 
 # --- service accounts ---

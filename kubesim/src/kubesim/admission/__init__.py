@@ -19,6 +19,7 @@ from kubesim.admission import (
     pod_security,
     priority,
     resource_quota,
+    runtime_class,
     service_account,
     validating_policy,
 )
@@ -34,6 +35,7 @@ MUTATING: list[Plugin] = [
     service_account.admit,
     priority.admit,
     default_toleration_seconds.admit,
+    runtime_class.admit,
     # No plugins in Kubernetes: the storage of roles and bindings asks one, that of claims the other, before validation.
     escalation.check,
     device_admin_access.check,
@@ -42,6 +44,7 @@ VALIDATING: list[Plugin] = [
     limit_ranger.validate,
     pod_security.validate,
     priority.validate,
+    runtime_class.validate,
     validating_policy.validate,
     resource_quota.validate,
 ]
