@@ -283,7 +283,7 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
                 job.kind or "",
                 _as_recorded(form, live[job.id]),
                 live[job.id],
-                later_defaults(job.former_command),
+                later_defaults(job.former_commands),
             )
             for form in forms
         )

@@ -38,7 +38,7 @@ class SelectedJob:
 
     ``warnings`` are advice about what is built, ``mistakes`` what is probably wrong in the manifest, and ``certain``
     those of them that are wrong in every cluster.
-    ``former_command`` is what versions before 1.1 ran (see Built).
+    ``former_commands`` are what former versions of the collection ran (see Built).
     ``manifest`` is the digest of a training's manifest, ``former_manifests`` are those that earlier versions recorded.
     ``origin`` is where the manifest is from. ``declared`` has ``pool`` and ``quota`` where manifests of these kinds,
     for the pool and the namespace of the job, are among those of the task. The objects are built from the ``model``
@@ -50,7 +50,7 @@ class SelectedJob:
     kind: str | None
     objects: tuple[dict[str, Any], ...] = ()
     priority_class: Mapping[str, Any] | None = None
-    former_command: list[str] | None = None
+    former_commands: tuple[tuple[str, list[str]], ...] = ()
     warnings: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()
     certain: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class SelectedJob:
             self,
             objects=tuple(built.objects),
             priority_class=built.priority_class,
-            former_command=built.former_command,
+            former_commands=built.former_commands,
             warnings=(*built.warnings, *self._unknown_pool(declared)),
         )
 

@@ -13,14 +13,14 @@ class Built(NamedTuple):
 
     ``dependents`` are in the order in which they are applied after the workload. ``priority_class`` is cluster-wide
     and shared by jobs: created when absent, never replaced. ``warnings`` are sentences for the user.
-    ``former_command`` is what versions before 1.1 ran instead of the workload's command, if that alone differs.
+    ``former_commands`` ran instead of the workload's, each after the version (``1.1``) since which another one runs.
     """
 
     workload: Object
     dependents: list[Object]
     priority_class: Object
     warnings: list[str]
-    former_command: list[str] | None = None
+    former_commands: tuple[tuple[str, list[str]], ...] = ()
 
     @property
     def objects(self) -> list[Object]:

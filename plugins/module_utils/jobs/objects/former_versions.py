@@ -32,11 +32,10 @@ _SINCE_1_1 = (
     ),
 )
 _SINCE_1_2 = tuple(LaterDefault("Job", ("spec", name)) for name in ("backoffLimitPerIndex", "maxFailedIndexes"))
-LATER_DEFAULTS: LaterDefaults = {"1.1": _SINCE_1_1, "1.2": _SINCE_1_2}
+LATER_DEFAULTS = {"1.1": _SINCE_1_1, "1.2": _SINCE_1_2}
 
 
-def later_defaults(former_command: list[str] | None) -> LaterDefaults:
-    """Those of a job; ``former_command`` is what versions before 1.1 ran, where they put no launcher before it."""
-    if former_command is None:
-        return LATER_DEFAULTS
-    return {**LATER_DEFAULTS, "1.1": (*_SINCE_1_1, LaterDefault("Job", (*_MAIN, "command"), former_command))}
+def later_defaults(former_commands: tuple[tuple[str, list[str]], ...]) -> LaterDefaults:
+    """Those of a job. ``former_commands`` are what its pods ran (see Built)."""
+    commands = {version: [LaterDefault("Job", (*_MAIN, "command"), command)] for version, command in former_commands}
+    return {version: (*defaults, *commands.get(version, ())) for version, defaults in LATER_DEFAULTS.items()}

@@ -72,14 +72,14 @@ _RANK_TABLE = "/user/serverid/devindex/config/hccl.json"
 class Launch(NamedTuple):
     """The command of each node with its launcher, ``name`` (None: the command is as the user wrote it).
 
-    ``former`` is the command as versions before 1.1 ran it, where the manifest says nothing of a launcher.
+    ``former`` are the commands that ran before it, each after the version (``1.1``) since which another one runs.
     """
 
     command: list[str]
     name: str | None = None
     env: Provided = MappingProxyType({})
     warnings: tuple[str, ...] = ()
-    former: list[str] | None = None
+    former: tuple[tuple[str, list[str]], ...] = ()
 
     @property
     def is_by_first_node(self) -> bool:
@@ -105,9 +105,15 @@ def launch(manifest: Training, equipment: Equipment) -> Launch:
     if manifest.distributed.rank_table:
         if not found.command:
             raise UnfitHardware("distributed.rank_table", "no command that could wait for it", "Add the command")
-        return found._replace(command=_after_rank_table(found.command), env={**found.env, **_rank_table_env()})
+        return found._replace(
+            command=_after_rank_table(found.command),
+            env={**found.env, **_rank_table_env()},
+            former=tuple((version, _after_rank_table(command)) for version, command in found.former),
+        )
     command = manifest.environment.command
-    return found if found.command == command or _says_how(manifest) else found._replace(former=command)
+    if found.command == command or _says_how(manifest):
+        return found
+    return found._replace(former=(*found.former, ("1.1", command)))  # versions before it put no launcher before scripts
 
 
 def processes_per_node(equipment: Equipment) -> int:
@@ -140,7 +146,12 @@ def _launched(manifest: Training, group: _Group) -> Launch:
     if name == "jax":
         return Launch(command, name, env=_jax_env(manifest))
     if name in SCRIPTS and group.nodes > 1:
-        return Launch(["sh", "-c", SCRIPTS[name], name, *command], name, env=_SCRIPT_ENV[name](manifest))
+        return Launch(
+            ["sh", "-c", SCRIPTS[name], name, *command],
+            name,
+            env=_SCRIPT_ENV[name](manifest),
+            former=tuple((version, ["sh", "-c", script, name, *command]) for version, script in _FORMER_SCRIPTS[name]),
+        )
     if name == "msrun" and not _is_python(command[0]):
         raise UnfitHardware("distributed.launcher", f"msrun of a program other than Python: {command[0]}", "Remove it")
     return Launch(_ON_EACH_NODE[name](command, group), name, env=_SCRIPT_ENV[name](manifest) if name == "mpi" else {})
@@ -315,18 +326,22 @@ def _has_option(command: list[str], option: str) -> bool:
 
 # -- launchers that run on the first node ------------------------------------------------------------------------------
 
+# A trapped signal ends `wait`, but not the child: it is awaited again, for its own exit code. The shell answers 127 for
+# a child that it has forgotten, as the wait before had already returned its code.
+WAIT_FOR_CHILD = """\
+wait "$child"; code=$?
+while [ "$signal" ]; do signal=; wait "$child"; again=$?; [ "$again" = 127 ] || code=$again; done
+"""
 # As the first process of a container, a shell ignores SIGTERM unless it traps it (pid_namespaces(7)). The trap is set
-# before the command runs, so that no signal is lost between the two. A trapped signal ends `wait`, but not the child:
-# it is awaited again until it is gone.
-RAY_FIRST_NODE = """\
-trap 'if [ "$!" ]; then kill -TERM "$!"; else exit 143; fi' TERM
+# before the command runs, so that no signal is lost between the two.
+RAY_FIRST_NODE = f"""\
+trap 'signal=1; if [ "$!" ]; then kill -TERM "$!"; else exit 143; fi' TERM
 ray start --head --port="$MASTER_PORT" --disable-usage-stats || exit
 "$@" & child=$!
-wait "$child"; code=$?
-while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
+{WAIT_FOR_CHILD}\
 ray stop
 """
-_RAY = f"""\
+_RAY_OTHER_NODES = """\
 if [ "$NODE_RANK" != 0 ]; then
   trap 'ray stop; exit 143' TERM
   while :; do
@@ -334,7 +349,20 @@ if [ "$NODE_RANK" != 0 ]; then
     sleep 5 & wait "$!"
   done
 fi
+"""
+_RAY = f"""\
+{_RAY_OTHER_NODES}\
 {RAY_FIRST_NODE}\
+exit "$code"
+"""
+_RAY_BEFORE_1_2 = f"""\
+{_RAY_OTHER_NODES}\
+ray start --head --port="$MASTER_PORT" --disable-usage-stats || exit
+"$@" & child=$!
+trap 'kill -TERM "$child"' TERM
+wait "$child"; code=$?
+while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
+ray stop
 exit "$code"
 """
 _MPI = """\
@@ -350,6 +378,7 @@ done <"$OMPI_MCA_orte_default_hostfile"
 exec mpirun --bind-to none "$@"
 """
 SCRIPTS = {"ray": _RAY, "mpi": _MPI}
+_FORMER_SCRIPTS = {"ray": [("1.2", _RAY_BEFORE_1_2)], "mpi": []}
 
 
 def _ray_env(manifest: Training) -> Provided:

@@ -7,7 +7,7 @@ the first node sends after a success alone: after a failure they wait for its su
 
 from __future__ import annotations
 
-from .launchers import RAY_FIRST_NODE, SCRIPTS
+from .launchers import RAY_FIRST_NODE, SCRIPTS, WAIT_FOR_CHILD
 
 
 def without_success_policy(word: str) -> str:
@@ -60,7 +60,7 @@ wait "$child"
 
 # A session of ssh ends with the pod that it ends, so the signal comes a second later. The number of this shell is asked
 # of a child, because Kubernetes makes one $ of two in a command (third_party/forked/golang/expansion).
-_MPI = """\
+_MPI = f"""\
 if [ "$NODE_RANK" != 0 ]; then
   mkdir -p /run/sshd && ssh-keygen -A || exit
   trap 'exit 143' TERM
@@ -75,12 +75,11 @@ while read -r host slots; do
   until ssh -n $OMPI_MCA_plm_rsh_args "$host" true; do sleep 2 & wait "$!"; done
 done <"$OMPI_MCA_orte_default_hostfile"
 mpirun --bind-to none "$@" & child=$!
-trap 'kill -TERM "$child"' TERM
-wait "$child"; code=$?
-while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
+trap 'signal=1; kill -TERM "$child"' TERM
+{WAIT_FOR_CHILD}\
 [ "$code" = 0 ] || exit "$code"
 trap 'exit 143' TERM
-end='{ sleep 1; kill -USR1 "$(cat /run/sshd/launcher)"; } >/dev/null 2>&1 &'
+end='{{ sleep 1; kill -USR1 "$(cat /run/sshd/launcher)"; }} >/dev/null 2>&1 &'
 while read -r host slots; do
   [ "$host" != "$MASTER_ADDR" ] || continue
   until ssh -n $OMPI_MCA_plm_rsh_args "$host" "$end"; do sleep 2 & wait "$!"; done

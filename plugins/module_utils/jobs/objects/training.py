@@ -80,7 +80,7 @@ def build_training(manifest: Training, namespace: str, equipment: Equipment) -> 
         },
         dependents=dependents,
         priority_class=priority_class(manifest.job.priority),
-        former_command=started.former and deepspeed.use_templates(manifest, started.former).words,
+        former_commands=tuple((v, deepspeed.use_templates(manifest, former).words) for v, former in started.former),
         warnings=[*started.warnings, *config.warnings, *overrides],
     )
 

@@ -146,7 +146,7 @@ def planned(entry: Object, model: Any) -> Plan:
     live = [obj for obj in entry["objects"] if obj["metadata"]["labels"]["app"] == model.job.name]
     built = build(model, NAMESPACE)
     objects = keep_submitter(built.objects, live)
-    return plan_job(model.job.name, NAMESPACE, model.kind, objects, live, later_defaults(built.former_command))
+    return plan_job(model.job.name, NAMESPACE, model.kind, objects, live, later_defaults(built.former_commands))
 
 
 @pytest.mark.parametrize(("entry", "model"), JOBS)
