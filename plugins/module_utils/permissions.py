@@ -18,6 +18,7 @@ LEVELS = (READ, SUBMIT, ADMINISTER)
 LOGS, SUBMIT_CLUSTER = "logs", "submit-cluster"
 SUBMIT_POOLS, ADMINISTER_POOLS = "submit-pools", "administer-pools"  # in gpuctl-system
 _ADMINISTER_JOBS = "administer-jobs"
+EXEC = "exec"  # in the namespaces of an account that submits jobs, if asked for
 
 # Each entry is verbs, and resources as kubectl takes them: plural[/subresource][.group].
 Permissions = tuple[tuple[str, str], ...]
@@ -58,6 +59,9 @@ _READ_PERMISSIONS: Permissions = (
 
 # gpuctl_job_log
 _LOGS_PERMISSIONS: Permissions = (("get", "pods/log"),)
+
+# gpuctl_copy. Over WebSocket the API server asks for ``get``, and from Kubernetes 1.35 for ``create`` as well.
+_EXEC_PERMISSIONS: Permissions = (("get create", "pods/exec"),)
 
 # gpuctl_job, and reading its result
 _SUBMIT_PERMISSIONS: Permissions = (
@@ -128,6 +132,7 @@ _POOL_PERMISSIONS: Permissions = (
 PERMISSIONS: Mapping[str, Permissions] = {
     READ: _READ_PERMISSIONS,
     LOGS: _LOGS_PERMISSIONS,
+    EXEC: _EXEC_PERMISSIONS,
     SUBMIT: _SUBMIT_PERMISSIONS,
     SUBMIT_CLUSTER: _CLUSTER_PERMISSIONS,
     SUBMIT_POOLS: _DECLARED_PERMISSIONS,
@@ -174,7 +179,8 @@ class MissingPermission:
         if self.level is None:
             return f"Missing permission: {self}. No level of gpuctl_rbac has it"
         return (
-            f"Missing permission: {self}. The level {self.level} of gpuctl_rbac has it. "
+            f"Missing permission: {self}. The level {self.level} of gpuctl_rbac has it"
+            f"{' with exec=true' if self.is_exec else ''}. "
             f"An administrator grants it with: {self.grant_command()}"
         )
 
@@ -184,6 +190,11 @@ class MissingPermission:
         having = [level for level, _role in self._grants()]
         enough = (level for level in having if LEVELS.index(level) >= LEVELS.index(self.least))
         return next(chain(enough, having), None)
+
+    @property
+    def is_exec(self) -> bool:
+        """Whether it is to run commands in containers, which a level includes only if asked for."""
+        return self.resource == "pods/exec"
 
     def is_of(self, level: str) -> bool:
         """Whether the level has it."""
@@ -202,7 +213,7 @@ class MissingPermission:
         level = self.level
         account = _ACCOUNT.fullmatch(self.user)
         place = self.namespace or ("ITS_NAMESPACES" if level == SUBMIT else None)
-        limit = f" namespaces={place}" if place else ""
+        limit = (f" namespaces={place}" if place else "") + (" exec=true" if self.is_exec else "")
         # The level may be lower than what the account has elsewhere, which the message does not say.
         who = f"name={account[2]} namespace={account[1]}" if account else f"kind=user name={_typed(self.user)}"
         return f'ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "{who} level={level}{limit} append=true"'
@@ -266,3 +277,5 @@ def _roles_at(level: str, namespace: str | None) -> Iterator[str]:
         yield ADMINISTER_POOLS if level == ADMINISTER else SUBMIT_POOLS
     if namespace and owner_of_reserved(namespace) is None:
         yield IN_JOBS[level]
+        if level == SUBMIT:
+            yield EXEC

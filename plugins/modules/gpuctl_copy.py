@@ -24,8 +24,9 @@ description:
     the task warns about them. O(local_path) and O(remote_path) can be links themselves.
   - The image needs C(sh) and common Unix tools, such as C(tar), C(find), C(stat) and C(xargs). Images based on Debian, Ubuntu,
     RHEL or Alpine have them. If the image lacks C(sha256sum), files are transferred even if they are the same.
-  - Requires permission to list pods, and to C(get) and C(create) C(pods/exec). None of the levels of
-    M(runwhere.gpuctl.gpuctl_rbac) includes the latter. With the permissions of M(runwhere.gpuctl.gpuctl_job_info), error messages
+  - Requires permission to list pods, and to C(get) and C(create) C(pods/exec). An account with
+    O(runwhere.gpuctl.gpuctl_rbac#module:level=submit) has the latter only with
+    O(runwhere.gpuctl.gpuctl_rbac#module:exec=true). With the permissions of M(runwhere.gpuctl.gpuctl_job_info), error messages
     are more specific.
 attributes:
   check_mode:

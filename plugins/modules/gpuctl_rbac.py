@@ -15,7 +15,7 @@ description:
   - Grants a service account, user or group the permissions to use the modules of this collection, at one of three levels.
   - The permissions of a level are defined in ClusterRoles, which the module creates or updates. These are C(gpuctl-read) with
     C(gpuctl-logs), C(gpuctl-submit) with C(gpuctl-submit-cluster) and C(gpuctl-submit-pools), and C(gpuctl-administer) with
-    C(gpuctl-administer-jobs) and C(gpuctl-administer-pools). A ClusterRoleBinding and RoleBindings grant them to the account.
+    C(gpuctl-administer-jobs) and C(gpuctl-administer-pools), and C(gpuctl-exec) for O(exec). A ClusterRoleBinding and RoleBindings grant them to the account.
   - RBAC has no exceptions for single namespaces. What reads logs or writes workloads is therefore never granted in the whole
     cluster, but in each namespace except C(kube-*) and C(gpuctl-system). M(runwhere.gpuctl.gpuctl_quota) grants it in
     namespaces that it creates. After you create a namespace in another way, run this module again for accounts with
@@ -63,7 +63,7 @@ options:
       - V(submit) allows managing jobs in O(namespaces), and reading their status and logs. In the whole cluster, it allows
         listing nodes and PriorityClasses. What depends on pods in other namespaces, such as the number of free GPUs, is not
         known at this level.
-      - V(administer) allows all modules in the whole cluster, but jobs and logs only outside of C(kube-*) and
+      - V(administer) allows all modules except M(runwhere.gpuctl.gpuctl_copy) in the whole cluster, but jobs and logs only outside of C(kube-*) and
         C(gpuctl-system). It can bind accounts to the roles of this collection, and to no others. With O(namespaces), it allows
         this only there, which includes quotas and workspaces of these namespaces, but no nodes and pools.
       - None of the levels grants access to Secrets by itself, except that V(administer) can create Secrets in namespaces of jobs, and
@@ -80,6 +80,15 @@ options:
         C(gpuctl-system).
     type: list
     elements: str
+  exec:
+    description:
+      - Whether the account may also run commands in the containers of O(namespaces), which M(runwhere.gpuctl.gpuctl_copy) needs to
+        copy files to and from jobs. None of the levels includes it.
+      - An account that can run commands in a container can read what its job can, such as the files of its claims and the values of its
+        Secrets. Only with O(level=submit), whose account can read them by a job of its own.
+    type: bool
+    default: false
+    version_added: 1.1.0
   append:
     description:
       - Whether the account keeps the levels and namespaces that earlier tasks granted, and gets those of this task in addition. So an
@@ -133,6 +142,14 @@ EXAMPLES = r"""
     name: ml-team-a
     level: submit
     namespaces: [team-a]
+
+- name: Allow a colleague to submit jobs, and to copy files to and from them
+  runwhere.gpuctl.gpuctl_rbac:
+    kind: user
+    name: alice@example.com
+    level: submit
+    namespaces: [alice]
+    exec: true
 
 - name: Let an account that submits jobs elsewhere read the jobs of another team, too
   runwhere.gpuctl.gpuctl_rbac:

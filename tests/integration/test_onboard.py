@@ -206,6 +206,21 @@ def test_the_kubeconfig_is_all_that_a_colleague_needs(direct: Ansible, api: Api,
     assert api.get("job", "train", colleague.name) is None
 
 
+def test_running_commands_is_granted_and_revoked_by_its_variable(direct: Ansible, colleague: Colleague):
+    def may_run_commands() -> bool:
+        own = Ansible(direct.directory, {"K8S_AUTH_KUBECONFIG": str(colleague.file)})
+        rights = own.module("gpuctl_access_info", namespaces=[colleague.name]).result["rights"]
+        (found,) = [each for each in rights if each["right"] == "run commands in containers"]
+        return bool(found["allowed"])
+
+    assert run(direct, "onboard", **colleague.variables(exec=True)).status == 0
+    assert may_run_commands()
+    again = run(direct, "onboard", **colleague.variables(exec=True))
+    assert changed(again) == 0, again.output
+    assert run(direct, "onboard", **colleague.variables()).status == 0
+    assert not may_run_commands()
+
+
 def test_what_belongs_to_a_colleague_goes_only_if_asked(ansible: Ansible, api: Api, colleague: Colleague):
     assert run(ansible, "onboard", **colleague.variables(storage="1Gi", **REGISTRY)).status == 0
     ansible.job(definition=training("others"), namespace=colleague.name)
@@ -408,6 +423,10 @@ def test_the_password_stays_secret_in_a_module_process(ansible: Ansible, namespa
         (
             {"name": "a", "level": "administer", "namespace": "b"},
             "onboard grants the level administer in the whole cluster only. Omit gpuctl_namespace.",
+        ),
+        (
+            {"name": "a", "level": "read", "exec": True},
+            "gpuctl_exec requires the level submit. Omit it, or set gpuctl_level=submit.",
         ),
         (
             {"name": "a", "registry": "r.example"},

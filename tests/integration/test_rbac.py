@@ -374,6 +374,7 @@ def allowed(level: str) -> set[Permission]:
         if verb not in ("bind", "label")
         and group not in ("kueue.x-k8s.io", "scheduling.volcano.sh", "topology.volcano.sh", "keda.sh")
         and (group, resource) != ("scheduling.k8s.io", "podgroups")  # alpha
+        and resource != "pods/exec"  # not by the level, but by ``exec``
         # gpuctl_doctor asks these where a service scales by a metric of its pods.
         and group not in ("apiregistration.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io")
     }

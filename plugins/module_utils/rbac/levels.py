@@ -19,6 +19,7 @@ from ..kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING, S
 from ..permissions import (
     ADMINISTER,
     ADMINISTER_POOLS,
+    EXEC,
     IN_JOBS,
     LEVELS,
     LOGS,
@@ -57,17 +58,19 @@ def account(name: str, namespace: str) -> Object:
     return managed_object(SERVICE_ACCOUNT, name, namespace)
 
 
-def cluster_roles(level: str) -> list[Object]:
+def cluster_roles(level: str, *, exec: bool = False) -> list[Object]:
     """The ClusterRoles that accounts of a level are bound to; those that administrators may bind are all."""
     # ClusterRoles also for namespaces: RoleBindings may name them, and a level has its rules in one place.
-    names = PERMISSIONS if level == ADMINISTER else ROLES[level]
+    names = PERMISSIONS if level == ADMINISTER else (*ROLES[level], *([EXEC] if exec else []))
     return [{**managed_object(CLUSTER_ROLE, role_name(name)), "rules": _rules(name)} for name in names]
 
 
-def bindings(subject: Subject, level: str, namespaces: Sequence[str] | None, jobs: Iterable[str]) -> list[Object]:
+def bindings(
+    subject: Subject, level: str, namespaces: Sequence[str] | None, jobs: Sequence[str], *, exec: bool = False
+) -> list[Object]:
     """The bindings of a subject to a level, in the given namespaces or in the whole cluster (None).
 
-    ``jobs`` are those that may have jobs, of the given namespaces or of all.
+    ``jobs`` are those that may have jobs, of the given namespaces or of all. ``exec``: also to running commands there.
     """
     places: list[tuple[str, str | None]]
     if level == SUBMIT:
@@ -79,6 +82,7 @@ def bindings(subject: Subject, level: str, namespaces: Sequence[str] | None, job
     if level == ADMINISTER and (namespaces is None or labels.SYSTEM_NAMESPACE in namespaces):
         places.append((ADMINISTER_POOLS, labels.SYSTEM_NAMESPACE))
     places += [(IN_JOBS[level], place) for place in jobs]
+    places += [(EXEC, place) for place in jobs if exec]
     return [_role_binding(subject, role, place) for role, place in places]
 
 

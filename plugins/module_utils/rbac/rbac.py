@@ -54,6 +54,7 @@ class RbacOptions(SubjectOptions):
     state: str = option("str", choices=["present", "absent"], default="present")
     level: str | None = option("str", choices=list(LEVELS))
     namespaces: list[str] | None = option("list", elements="str")
+    exec: bool = option("bool", default=False)
     append: bool = option("bool", default=False)
 
 
@@ -87,6 +88,8 @@ MODULE = ModuleSpec(RbacOptions, run, RBAC_CONSTRAINTS, level="administer")
 def _validate_options(options: RbacOptions) -> None:
     """Raises TaskFailed with all errors at once."""
     errors = [*subject_errors(options), *_label_errors("namespaces", options.namespaces or ())]
+    if options.exec and options.level != SUBMIT:
+        errors.append("exec: requires level=submit. The other levels do not run commands in containers.")
     if options.namespaces == []:
         # An empty variable must not mean the whole cluster.
         errors.append("namespaces: must not be empty. Name at least one, or omit it for the whole cluster.")
@@ -173,12 +176,12 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
         prerequisites += priority_class_steps(task.client(), task.warn)
     places = found if options.namespaces is None else options.namespaces
     jobs = [place for place in places if owner_of_reserved(place) is None]
-    bindings = levels.bindings(subject, level, options.namespaces, jobs)
+    bindings = levels.bindings(subject, level, options.namespaces, jobs, exec=options.exec)
     managed = _managed_bindings(task)
     bound = {object_id(obj): obj for obj in managed if subject in levels.subjects_of(obj)}
     kept = list(bound.values()) if options.append else []
     _require_separate_accounts(subject, [*bindings, *kept], (obj for obj in managed if object_id(obj) not in bound))
-    desired = [*levels.cluster_roles(level), *bindings]
+    desired = [*levels.cluster_roles(level, exec=options.exec), *bindings]
     read = run_concurrently(
         lambda obj: bound.get(object_id(obj)) or _live_object(task, obj), desired, task.client().concurrency
     )

@@ -86,7 +86,10 @@ def test_a_hint_takes_nothing_from_an_account() -> None:
 @pytest.mark.parametrize(
     ("attempt", "what"),
     [
-        (("create", "pods/exec", "", TEAM), "create pods/exec in namespace team-a"),
+        (
+            ("create", "pods/exec", "", 'in the namespace "kube-system"'),
+            "create pods/exec in namespace kube-system",
+        ),
         (("list", "secrets", "", CLUSTER), "list secrets in the whole cluster"),
         (("patch", "jobs", "batch", CLUSTER), "patch jobs.batch in the whole cluster"),
         (("patch", "jobs", "batch", 'in the namespace "kube-system"'), "patch jobs.batch in namespace kube-system"),
@@ -95,6 +98,14 @@ def test_a_hint_takes_nothing_from_an_account() -> None:
 )
 def test_what_no_level_has(attempt: tuple[str, ...], what: str) -> None:
     assert sentences(*attempt) == f"Missing permission: {what}. No level of gpuctl_rbac has it"
+
+
+def test_running_commands_is_granted_by_an_option() -> None:
+    assert sentences("create", "pods/exec", "", TEAM) == (
+        "Missing permission: create pods/exec in namespace team-a. The level submit of gpuctl_rbac has it "
+        "with exec=true. An administrator grants it with: ansible localhost -m runwhere.gpuctl.gpuctl_rbac -a "
+        '"name=robot namespace=gpuctl-system level=submit namespaces=team-a exec=true append=true"'
+    )
 
 
 def test_what_is_missing_is_said_once_for_all() -> None:

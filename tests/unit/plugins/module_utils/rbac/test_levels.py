@@ -108,6 +108,15 @@ def test_bindings(level: str, namespaces: list[str] | None, expected: list[tuple
         assert obj["subjects"] == [{"kind": "ServiceAccount", "name": "robot", "namespace": "here"}]
 
 
+def test_running_commands_is_bound_where_jobs_are_only_if_asked_for():
+    plain, asked = (bindings(robot(), "submit", ["a"], ["a"], exec=wanted) for wanted in (False, True))
+    (extra,) = [obj for obj in asked if obj not in plain]
+    assert (extra["kind"], extra["metadata"]["namespace"]) == ("RoleBinding", "a")
+    (role,) = [obj for obj in cluster_roles("submit", exec=True) if obj not in cluster_roles("submit")]
+    assert extra["roleRef"]["name"] == role["metadata"]["name"] == "gpuctl-exec"
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]}]
+
+
 def test_two_accounts_never_share_a_binding():
     (one,), (other,) = bindings(robot("b-c", "a"), "read", None, []), bindings(robot("c", "a-b"), "read", None, [])
     assert one["metadata"]["name"] != other["metadata"]["name"]
