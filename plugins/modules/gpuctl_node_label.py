@@ -27,7 +27,7 @@ options:
   state:
     description:
       - V(present) sets O(labels).
-      - V(absent) removes the labels in O(keys).
+      - V(absent) removes the labels in O(keys), or those of O(labels) that have these values.
     type: str
     choices: [present, absent]
     default: present
@@ -47,13 +47,13 @@ options:
   labels:
     description:
       - Labels as a dictionary. The prefix C(runwhere.ai/) is added to a key without a prefix. Other prefixes are an error.
-      - The value V(null) removes a label.
+      - The value V(null) removes a label. With O(state=absent), labels with other values than these stay.
       - Required if O(state=present).
     type: dict
   keys:
     description:
       - Keys of the labels to remove, with the same prefix rules as O(labels). Missing labels are ignored.
-      - Required if O(state=absent).
+      - O(state=absent) requires either O(keys) or O(labels).
     type: list
     elements: str
   overwrite:

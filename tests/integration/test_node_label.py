@@ -103,6 +103,22 @@ def test_overwriting_and_removing(ansible: Ansible, field: Field):
     assert not ansible.module("gpuctl_node_label", nodes=[one], keys=["gpu-type"], state="absent").changed
 
 
+def test_labels_are_removed_where_they_have_the_given_values(ansible: Ansible, field: Field):
+    one, two, three = field.nodes[:3]
+    for node, pool in ((one, "a"), (two, "b")):
+        ansible.module("gpuctl_pool", name=field.pool(pool), nodes=[node])
+        field.set_labels(node, {"runwhere.ai/rack": pool})
+    options = {"nodes": [one, two, three], "labels": {"rack": "a", "pool": field.pool("a")}, "state": "absent"}
+    removed = ansible.module("gpuctl_node_label", **options)
+    assert removed.result["success"] == sorted([one, two, three]), removed.message
+    assert field.labels(one) == {}
+    assert field.labels(two) == {"runwhere.ai/rack": "b", POOL: field.pool("b")}
+    assert (field.declared("a"), field.declared("b")) == ("", f"{two}:\n")
+    assert not ansible.module("gpuctl_node_label", **options).changed
+    either = ansible.module("gpuctl_node_label", nodes=[one], state="absent")
+    assert "any of the following are missing: labels, keys" in either.message
+
+
 def test_nodes_are_selected_by_pool_or_selector(ansible: Ansible, field: Field):
     one, two, three = field.nodes[:3]
     ansible.module("gpuctl_pool", name=field.pool("a"), nodes=[one, two])

@@ -142,7 +142,8 @@ def test_nodes_with_the_same_labels_are_labelled_in_one_task(ansible: Ansible, r
     assert play(ansible, "node_labels", node_labels_nodes=other).status != 0, "a conflict"
     assert len(changed(play(ansible, "node_labels", node_labels_nodes=other, node_labels_overwrite="true"))) == 1
     assert len(changed(play(ansible, "node_labels", node_labels_nodes=labels, node_labels_state="absent"))) == 1
-    assert field.labels(a) == field.labels(b) == field.labels(c) == {}
+    assert field.labels(a) == {"runwhere.ai/gpu-type": "L40"}, "set to another value since"
+    assert field.labels(b) == field.labels(c) == {}
 
 
 def test_manifests_of_other_kinds_are_passed_over(ansible: Ansible, recorder: Recorder, field: Field):

@@ -13,17 +13,17 @@ from ..task import TaskFailed
 if TYPE_CHECKING:
     from .node_label_options import NodeLabelOptions
 
-Labels = dict[str, "str | None"]  # by full key, None removes the label
+Labels = dict[str, "str | None"]  # by full key, None removes the label, whatever its value
 
 _CHARACTERS = "Use letters, digits, '-', '_' and '.', and begin and end with a letter or digit."
 _LEAVE_POOL = "To remove nodes from their pool, remove the label (null)."
 
 
 def desired_labels(options: NodeLabelOptions) -> Labels:
-    """The labels by full key. Raises TaskFailed with all errors at once."""
-    absent = options.state == "absent"
-    option = "keys" if absent else "labels"
-    given: dict[str, Any] = dict.fromkeys(options.keys or ()) if absent else options.labels or {}
+    """The labels by full key; of those to remove, the value that goes. Raises TaskFailed with all errors at once."""
+    keys_alone = options.state == "absent" and options.labels is None
+    option = "keys" if keys_alone else "labels"
+    given: dict[str, Any] = dict.fromkeys(options.keys or ()) if keys_alone else options.labels or {}
     errors: list[str] = []
     # An empty variable must not select every node of the cluster.
     if options.pool is not None and not _is_label_value(options.pool):
@@ -36,7 +36,7 @@ def desired_labels(options: NodeLabelOptions) -> Labels:
         errors.append(f"{option}: must not be empty. Name at least one label.")
     labels: Labels = {}
     for key, value in given.items():
-        place = f"{option}: {key}:" if absent else f"{option}.{key}:"
+        place = f"{option}: {key}:" if keys_alone else f"{option}.{key}:"
         full_key = key if "/" in key else PREFIX + key
         errors += [f"{place} {error}" for error in _key_errors(full_key)]
         if full_key in labels:

@@ -24,5 +24,5 @@ class NodeLabelOptions(ConcurrencyOptions):
 NODE_LABEL_CONSTRAINTS: dict[str, Any] = {
     "mutually_exclusive": [("nodes", "pool", "selector"), ("labels", "keys")],
     "required_one_of": [("nodes", "pool", "selector")],
-    "required_if": [("state", "present", ("labels",)), ("state", "absent", ("keys",))],
+    "required_if": [("state", "present", ("labels",)), ("state", "absent", ("labels", "keys"), True)],
 }

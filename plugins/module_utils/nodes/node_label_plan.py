@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NodeLabelPlan:
-    """The nodes that change, those that have the labels, and those that cannot get them."""
+    """The nodes that change, those that have the labels, and those that cannot get them; the ``pools`` afterwards."""
 
-    labels: Labels
+    pools: Mapping[str, str | None]
     changes: tuple[LabelChange, ...]
     unchanged: tuple[str, ...]
     failures: tuple[NodeFailure, ...]
@@ -49,7 +49,7 @@ class NodeLabelPlan:
         """
         if not self.config_maps:
             return ()
-        pools = dict.fromkeys(nodes, self.labels[POOL])
+        pools = {node: self.pools[node] for node in nodes}
         return plan_config_maps(declarations_after(declarations_in(self.config_maps), pools), self.config_maps)
 
 
@@ -66,7 +66,7 @@ def plan_node_labels(task: Task[NodeLabelOptions], labels: Labels) -> NodeLabelP
     planned = [
         NodeFailure(name, "NodeNotFound", unknown[name])
         if name in unknown
-        else _plan_node(nodes[name], labels, overwrite=options.overwrite)
+        else _plan_node(nodes[name], labels, options)
         for name in names
     ]
     failures = tuple(each for each in planned if isinstance(each, NodeFailure))
@@ -78,7 +78,7 @@ def plan_node_labels(task: Task[NodeLabelOptions], labels: Labels) -> NodeLabelP
     if POOL in labels and changes:
         config_maps = task.client().list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POOL}")
     return NodeLabelPlan(
-        labels,
+        {change.node: change.expected.get(POOL) for change in changes},
         tuple(change for change in changes if change.labels),
         tuple(change.node for change in changes if not change.labels),
         failures,
@@ -110,12 +110,15 @@ def _read_nodes(client: Client, options: NodeLabelOptions) -> dict[str, dict[str
         raise
 
 
-def _plan_node(metadata: Mapping[str, Any], labels: Labels, *, overwrite: bool) -> LabelChange | NodeFailure:
-    """A change without labels for a node that has all of them."""
+def _plan_node(metadata: Mapping[str, Any], labels: Labels, options: NodeLabelOptions) -> LabelChange | NodeFailure:
+    """A change without labels for a node that has all of them, or none of those to remove."""
     live = node_label_values(metadata, labels)
+    if options.state == "absent":
+        gone = (key for key, value in labels.items() if live[key] is not None and value in (None, live[key]))
+        return LabelChange(metadata, dict.fromkeys(gone), live)
     edit = {key: value for key, value in labels.items() if live[key] != value}
     conflicts = [f"{key}={live[key]}" for key, value in edit.items() if value is not None and live[key] is not None]
-    if conflicts and not overwrite:
+    if conflicts and not options.overwrite:
         name = str(metadata["name"])
         message = f"{name} already has {' and '.join(conflicts)}. Use O(overwrite=true) to change that."
         return NodeFailure(name, "LabelConflict", message)
