@@ -125,6 +125,24 @@ def test_a_policy_is_written_once_changed_and_removed(place: Place):
     assert not place.ansible.module("gpuctl_policy", name=place.name, state="absent").changed
 
 
+def test_two_policies_do_not_take_a_namespace_from_each_other(place: Place):
+    place.apply(pod_security="restricted")
+    other = {**place.manifest(pod_security="baseline"), "policy": {"name": f"{place.name}-2"}}
+    place.recorder.clear()
+    try:
+        refused = place.ansible.module("gpuctl_policy", definition=other)
+        level = f"gives namespace {place.namespace} the Pod Security level restricted. Remove pod_security from one"
+        assert refused.failed
+        assert f"policy {place.name}-2: policy {place.name}" in refused.message
+        assert level in refused.message
+        assert writes(place.recorder) == []
+        assert not place.apply(pod_security="restricted").changed
+        place.apply()  # It no longer says which.
+        assert not place.ansible.module("gpuctl_policy", definition=other).failed
+    finally:
+        place.ansible.module("gpuctl_policy", name=f"{place.name}-2", state="absent")
+
+
 def test_the_diff_shows_what_a_person_changed(place: Place):
     place.apply(max_gpus_per_job=8)
     result = place.ansible.module("gpuctl_policy", definition=place.manifest(max_gpus_per_job=4), check=True)

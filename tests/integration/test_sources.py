@@ -13,14 +13,17 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.drift import drift_info
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.access import policy
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.drift import drift_info, restore
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.plan import plan_info
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.features import ADMISSION_POLICIES
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.nodes import node_label
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools import pool
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas import quota
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import ModuleSpec, Task, run_task
 
-from .api import PATHS, Api, eventually
+from .api import PATHS, Api, eventually, require
 from .manifests import compute, training
 from .namespaces import remove_namespaces, unused_namespace
 from .pools import SYSTEM, Field
@@ -30,7 +33,7 @@ from .recorder import Recorder
 Row = dict[str, Any]
 SOURCE = "runwhere.ai/source"
 APPLY = "application/apply-patch+yaml"
-WORDS = {"job": job.MODULE, "quota": quota.MODULE, "pool": pool.MODULE}
+WORDS = {"job": job.MODULE, "quota": quota.MODULE, "pool": pool.MODULE, "policy": policy.MODULE}
 
 
 @dataclass
@@ -44,6 +47,8 @@ class Team:
     own: str
     shared: str
     files: dict[str, Row] = field(default_factory=dict)
+    policies: dict[str, Row] = field(default_factory=dict)
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)  # of nodes
     applied: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
@@ -64,20 +69,47 @@ class Team:
         del self.files[file]
         (self.directory / f"{file}.yaml").unlink()
 
+    def declare_policy(self, name: str, **team: Any) -> None:
+        section = {"name": self.field.pool(name)}
+        self.policies[name] = {
+            "kind": "policy",
+            "policy": section,
+            "teams": {"own": {"namespaces": [self.own], **team}},
+        }
+        self.policy_file(name).write_text(yaml.safe_dump(self.policies[name]))
+
+    def policy_file(self, name: str) -> Path:
+        return self.directory.parent / f"{name}.yaml"
+
+    @property
+    def word(self) -> str:
+        """How its things are named: one, other."""
+        return self.source.partition("/")[2].partition("/")[0]
+
     @property
     def src(self) -> list[str]:
         return [str(self.directory)]
 
+    @property
+    def beside(self) -> Row:
+        """What a directory does not have, and is compared with it."""
+        return {"policies": [str(self.policy_file(name)) for name in self.policies], "node_labels": self.labels}
+
     def provision(self, *, check: bool = False, **options: Any) -> list[Row]:
-        """As the playbook: pools, quotas, jobs."""
-        given = {"src": self.src, "allow_empty": True, "source": self.source, **options}
-        return [self.run(module, check=check, **given) for module in (pool.MODULE, quota.MODULE, job.MODULE)]
+        """As the playbook: pools, quotas, policies, labels of nodes, jobs."""
+        own = {"source": self.source, **options}
+        given = {"src": self.src, "allow_empty": True, **own}
+        done = [self.run(module, check=check, **given) for module in (pool.MODULE, quota.MODULE)]
+        done += [self.run(policy.MODULE, check=check, **{**own, "src": path}) for path in self.beside["policies"]]
+        for node, labels in self.labels.items():
+            done.append(self.run(node_label.MODULE, check=check, nodes=[node], labels=labels))
+        return [*done, self.run(job.MODULE, check=check, **given)]
 
     def drift(self) -> Row:
-        return self.run(drift_info.MODULE, src=self.src, source=self.source)
+        return self.run(drift_info.MODULE, src=self.src, source=self.source, **self.beside)
 
     def plan(self, **options: Any) -> Row:
-        return self.run(plan_info.MODULE, src=self.src, source=self.source, **options)
+        return self.run(plan_info.MODULE, src=self.src, source=self.source, **{**self.beside, **options})
 
     def prune(self) -> list[Row]:
         """As the playbook drift does with gpuctl_prune: what is listed, by name, for the source."""
@@ -96,7 +128,8 @@ class Team:
 
     @property
     def declared(self) -> set[str]:
-        return {self.place(file) for file in self.files}
+        policies = {f"policy/{each['policy']['name']}" for each in self.policies.values()}
+        return {self.place(file) for file in self.files} | policies
 
 
 @dataclass
@@ -122,9 +155,9 @@ class World:
                     if "deletionTimestamp" not in obj["metadata"]:
                         found[f"job/{namespace}/{obj['metadata']['name']}"] = source_of(obj)
         for obj in self.api.list("configmap", SYSTEM):
-            name = obj["metadata"]["name"].removeprefix("pool-")
+            kind, _dash, name = obj["metadata"]["name"].partition("-")
             if name.startswith(self.one.field.prefix):
-                found[f"pool/{name}"] = source_of(obj)
+                found[f"{kind}/{name}"] = source_of(obj)
         return found
 
 
@@ -168,7 +201,13 @@ def world(
                 )
             )
         api.create("namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": shared}})
-        yield World(api, *teams, recorder)
+        world = World(api, *teams, recorder)
+        yield world
+        for place in world.live():
+            if place.startswith("policy/"):
+                assert not world.one.run(policy.MODULE, state="absent", name=place.removeprefix("policy/")).get(
+                    "failed"
+                )
         remove_namespaces(api, *namespaces)
 
 
@@ -237,6 +276,119 @@ def test_neither_is_shown_or_loses_what_the_other_declares(world: World) -> None
     assert succeeded(world.one.prune())
     assert world.live() == dict.fromkeys(world.other.declared, world.other.source)
     assert world.one.prune() == []
+
+
+@pytest.fixture
+def guarded(world: World) -> World:
+    """Each team has a policy and labels nodes, also one that the other one labels."""
+    require(world.api, ADMISSION_POLICIES)
+    world.recorder.identity = world.api  # Policies are written by cluster administrators.
+    nodes = world.one.field.nodes
+    if len(nodes) < 2:
+        pytest.skip("two nodes without labels are needed")
+    for number, team in enumerate(world.teams):
+        team.declare("job", job_of(team, "web"))
+        team.declare("quota", quota_of(team, team.field.pool(f"q-{team.word}")))
+        team.declare("pool", pool_manifest(team.field.pool(team.word), []))
+        team.declare_policy(team.word, max_gpus_per_job=8, network={"internet": True})
+        team.labels = {
+            nodes[0]: {f"by-{team.word}": "1"},
+            nodes[number]: {f"by-{team.word}": "1", "rack": f"r{number}"},
+        }
+    return world
+
+
+def labels_of(world: World) -> list[dict[str, str]]:
+    return [world.one.field.labels(node) for node in world.one.field.nodes[:2]]
+
+
+def test_policies_and_labels_of_nodes_are_those_of_a_directory_too(guarded: World) -> None:
+    one, other = guarded.teams
+    for team in guarded.teams:
+        assert succeeded(team.provision())
+    assert guarded.live() == {place: team.source for team in guarded.teams for place in team.declared}
+    labelled = labels_of(guarded)
+    for team in guarded.teams:
+        assert not succeeded(team.provision())
+        found, plan = team.drift(), team.plan()
+        assert (found["undeclared"], found["problems"]) == ([], []), found
+        assert [row for row in found["results"] if row["level"] != "info"] == []
+        assert (plan["not_declared"], plan["results"], plan["unmarked"]) == ([], [], 0), plan
+    # A policy that goes from a directory is listed there only, and deleted from there only. A label is neither.
+    one.policies.clear()
+    one.labels = {}
+    (listed,) = one.drift()["undeclared"]
+    assert (listed["kind"], listed["name"]) == ("policy", one.field.pool("one"))
+    assert other.drift()["undeclared"] == []
+    assert [row for row in one.drift()["results"] if row["id"].startswith("Node/")] == []
+    name = {"state": "absent", "name": one.field.pool("one")}
+    kept = other.run(policy.MODULE, **name, source=other.source)
+    assert kept["failed"]
+    assert f"declared by {one.source}, and this is {other.source}" in kept["msg"]
+    assert succeeded(one.prune())
+    assert guarded.live() == {place: team.source for team in guarded.teams for place in team.declared}
+    assert labels_of(guarded) == labelled
+
+
+def test_a_policy_of_another_source_is_taken_over_by_name_and_then_deleted_there(guarded: World) -> None:
+    one, other = guarded.teams
+    assert succeeded(one.provision())
+    other.policies = {}
+    other.declare_policy("one", max_gpus_per_job=4)
+    guarded.recorder.clear()
+    refused = other.run(policy.MODULE, src=str(other.policy_file("one")), source=other.source)
+    assert f"policy {one.field.pool('one')}: declared by {one.source}, and this is {other.source}" in refused["msg"]
+    assert guarded.recorder.writes == []
+    problems = [each["problem"] for each in other.plan()["problems"] if each["kind"] == "policy"]
+    assert [f"O(adopt={one.source})" in text or f"adopt={one.source}" in text for text in problems] == [True]
+    adopted = {"source": other.source, "adopt": [one.source]}
+    assert succeeded([other.run(policy.MODULE, src=str(other.policy_file("one")), **adopted)])
+    assert guarded.live()[f"policy/{one.field.pool('one')}"] == other.source
+    back = {"source": one.source, "adopt": [other.source]}
+    assert succeeded([one.run(policy.MODULE, state="absent", name=one.field.pool("one"), **back)])
+
+
+def test_a_team_cannot_say_whose_a_policy_is(guarded: World) -> None:
+    """A ConfigMap in its own namespace, with the labels and the annotation of one that has rules."""
+    one, other = guarded.teams
+    assert succeeded(one.provision())
+    name = one.field.pool("one")
+    (real,) = [obj for obj in guarded.api.list("configmap", SYSTEM) if obj["metadata"]["name"] == f"policy-{name}"]
+    metadata = {"name": f"policy-{name}", "namespace": one.own, "labels": real["metadata"]["labels"]}
+    forged = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "annotations": {SOURCE: other.source}}}
+    path = f"{PATHS['configmap'].format(one.own)}/policy-{name}?fieldManager=runwhere.gpuctl&force=true"
+    status, answer = guarded.api.call("PATCH", path, forged, APPLY)
+    assert status == 201, answer
+    assert other.drift()["undeclared"] == []
+    assert not one.run(policy.MODULE, src=str(one.policy_file("one")), source=one.source).get("failed")
+    assert guarded.live()[f"policy/{name}"] == one.source
+
+
+def test_a_label_that_another_directory_has_set_is_a_conflict_and_stays(guarded: World) -> None:
+    one, other = guarded.teams
+    assert succeeded(one.provision())
+    node = one.field.nodes[0]
+    other.labels = {node: {"rack": "r9"}}
+    refused = other.run(node_label.MODULE, nodes=[node], labels=other.labels[node])
+    assert f"{node} already has runwhere.ai/rack=r0. Use" in refused["msg"]
+    assert [each["name"] for each in other.plan()["problems"]] == [node]
+    # What differs is shown to the directory that declares it, with its own value, and to no other one.
+    (row,) = [row for row in other.drift()["results"] if row["id"].startswith("Node/")]
+    assert (row["field"], row["declared"], row["live"]) == ("metadata.labels[runwhere.ai/rack]", "r9", "r0")
+    assert [row for row in one.drift()["results"] if row["level"] != "info"] == []
+
+
+def test_the_pool_label_of_another_directory_is_not_shown_and_not_removed(guarded: World) -> None:
+    """Of a pool that it declares as a label, without a manifest."""
+    one, other = guarded.teams
+    node = one.field.nodes[1]
+    other.labels = {node: {"pool": other.field.pool("labelled")}}
+    for team in guarded.teams:
+        assert succeeded(team.provision())
+    assert [row for row in one.drift()["results"] if row["id"].startswith("Node/")] == []
+    label = f"Node/{node}:metadata.labels[runwhere.ai/pool]"
+    assert not one.run(restore.MODULE, src=one.src, source=one.source, restore=[label])["changed"]
+    assert one.field.pool_of(node) == other.field.pool("labelled")
 
 
 def test_what_both_declare_is_a_conflict_that_names_both_and_is_taken_over_by_name(world: World) -> None:

@@ -14,6 +14,7 @@ from ..cluster.status import being_deleted, is_terminating
 from ..declared_source import (
     keep_source,
     limited_problem,
+    own_sources,
     record_source_in,
     recorded_source,
     require_usable,
@@ -23,6 +24,7 @@ from ..engine.apply import ApplyFailed, Executor
 from ..engine.changes import diffs_of, resource_result
 from ..engine.plan import Action, Plan, Step, object_id
 from ..engine.planning import step_for
+from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.discovery import group_versions
 from ..kube.errors import ApiError
@@ -38,13 +40,13 @@ from ..kube.resources import (
     RESOURCE_QUOTA,
     Resource,
 )
-from ..labels import MANAGED, POD_SECURITY_ENFORCED, POLICY, SYSTEM_NAMESPACE, is_managed
+from ..labels import MANAGED, POD_SECURITY_ENFORCED, POLICY, SYSTEM_NAMESPACE, is_managed, policy_name
 from ..namespaces import NamespaceOptions, allowed_namespaces, namespace_problem
 from ..options import DeclaringOptions, option
 from ..policies.admission_policies import admission_objects
 from ..policies.counted import counted_names, is_limited, pool_problems
 from ..policies.namespace_objects import namespace_objects
-from ..policies.policy_rules import PolicyRules, policy_config_map, rules_of
+from ..policies.policy_rules import PolicyRules, policy_config_map, read_rules, rules_of
 from ..quotas.quota_objects import namespace as namespace_object
 from ..task import ModuleSpec, Task, TaskFailed
 
@@ -111,7 +113,7 @@ def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
 
     found = run_concurrently(read, KINDS, client.concurrency)
     live = {object_id(obj): obj for objects in found for obj in objects}
-    declaring = [obj for obj in live.values() if obj["kind"] == CONFIG_MAP.kind]
+    declaring = [obj for obj in live.values() if _declares(obj)]
     if problem := source_problem(declaring, options):
         raise TaskFailed.before_any_write([f"policy {name}: {problem}"])
     desired: list[Object] = []
@@ -125,7 +127,9 @@ def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
         desired = [policy_config_map(rules), *admission_objects(rules), *namespace_objects(rules, here, hardware)]
         if SYSTEM_NAMESPACE not in namespaces:
             steps.append(step_for(namespace_object(SYSTEM_NAMESPACE, managed=True), None))
-        steps += _secured(rules, namespaces)
+        steps += (secured := _secured(rules, namespaces))
+        if secured and (problems := list(_contested_levels(client, rules, secured))):
+            raise TaskFailed.before_any_write(problems)
         _warn_of_unjudged_claims(task, rules, desired)
     is_own = bool(options.source) and all(recorded_source(obj) == options.source for obj in declaring)
     limited = allowed_namespaces(task) is not None
@@ -134,11 +138,18 @@ def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
     steps += [Step(Action.DELETE, {}, obj) for obj in _in_order(live.values()) if not is_terminating(obj)]
     plan = Plan(name, "", "policy", tuple(steps))
     if declaring and not is_own and plan.changed:
-        if rules is None and options.source:
+        adopted = all(recorded_source(obj) in own_sources(options) for obj in declaring)
+        if rules is None and options.source and not adopted:
             raise TaskFailed.before_any_write([f"policy {name}: {options.source} does not declare it, so it is kept."])
         if limited:
             raise TaskFailed.before_any_write([f"policy {name}: {limited_problem(options.source)}"])
     return plan
+
+
+def _declares(obj: Object) -> bool:
+    """Whether an object has the rules, and so their source. Teams can label ConfigMaps in their own namespaces."""
+    is_config_map = obj["kind"] == CONFIG_MAP.kind and obj["metadata"]["namespace"] == SYSTEM_NAMESPACE
+    return is_config_map and policy_name(obj) is not None
 
 
 def _step(desired: Object, live: Object | None, source: str | None) -> Step:
@@ -211,6 +222,20 @@ def _secured(rules: PolicyRules, namespaces: dict[str, Object]) -> list[Step]:
         if (live["metadata"].get("labels") or {}).get(POD_SECURITY_ENFORCED) != own.pod_security:
             steps.append(step_for(desired, live))
     return steps
+
+
+def _contested_levels(client: Client, rules: PolicyRules, secured: Iterable[Step]) -> Iterator[str]:
+    """Namespaces to which another policy gives another level: each task would undo what the one before has set."""
+    found = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POLICY}")
+    others = [other for obj in found if (other := read_rules(obj)) and other.name != rules.name]
+    for namespace in (str(step.identity["metadata"]["name"]) for step in secured):
+        for other in others:
+            level = other.namespaces[namespace].pod_security if namespace in other.namespaces else None
+            if level not in (None, rules.namespaces[namespace].pod_security):
+                yield (
+                    f"policy {rules.name}: {other.source} gives namespace {namespace} the Pod Security level {level}. "
+                    f"Remove pod_security from one of the two policies, or give both the same."
+                )
 
 
 def _policy_result(task: Task[PolicyOptions], plan: Plan) -> dict[str, Any]:
