@@ -53,6 +53,10 @@ options:
     type: list
     elements: str
     choices: [now, after_preemption, after_jobs, after_nodes, after_quota, never, unknown]
+  show:
+    description: Whether to print the answers. V(false) only returns them, for example for O(runwhere.gpuctl.gpuctl_show#module:clusters).
+    type: bool
+    default: true
 seealso:
   - module: runwhere.gpuctl.gpuctl_job
     description: In check mode, it returns the same for the jobs that it would start.
@@ -237,6 +241,11 @@ not_judged:
   type: list
   elements: str
   sample: ["ValidatingAdmissionPolicy image-registries", "validating webhook validation.gatekeeper.sh (gatekeeper)"]
+report:
+  description: The name of the report that M(runwhere.gpuctl.gpuctl_show) makes of this result.
+  returned: success
+  type: str
+  sample: fit
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module

@@ -512,6 +512,7 @@ results:
         - In check mode and with O(predict), whether the job would run now, which jobs it would preempt, and what it would wait for
           otherwise, as an entry of RV(results) of M(runwhere.gpuctl.gpuctl_fit_info). V(none) for a job that would start no pods, and in
           all other cases.
+        - Where a rolling update would not get through, V(rollout) has how many pods it leaves, V(old), V(old_waiting), V(new_waiting).
         - Pools and quotas are those of the cluster, also if manifests of the task are about to change them.
       type: dict
       version_added: 1.1.0

@@ -178,7 +178,7 @@ results:
       description: Whether the new pods run, as for M(runwhere.gpuctl.gpuctl_fit_info).
       type: str
     reason:
-      description: Why they do not run at once.
+      description: Why they do not run at once, or that other jobs may be the first to get their quota.
       type: str
     hint:
       description: The cheapest change that helps.

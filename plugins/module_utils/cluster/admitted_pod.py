@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from ..kube.resources import Object
@@ -47,20 +49,26 @@ class WantedPod:
     undecided: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def near(self) -> list[Object]:
         return required_terms(self.spec, "podAffinity")
 
-    @property
+    @cached_property
     def away(self) -> list[Object]:
         return required_terms(self.spec, "podAntiAffinity")
 
-    @property
+    @cached_property
     def spread(self) -> list[Object]:
         constraints = self.spec.get("topologySpreadConstraints") or ()
         return [one for one in constraints if one["whenUnsatisfiable"] == "DoNotSchedule"]
 
-    @property
+    @cached_property
+    def selection(self) -> str:
+        """What of it decides which nodes are suitable; the same for pods that are alike in it."""
+        affinity = (self.spec.get("affinity") or {}).get("nodeAffinity")
+        return json.dumps([self.spec.get("nodeSelector"), affinity, self.spec.get("tolerations")], sort_keys=True)
+
+    @cached_property
     def minds_its_own(self) -> bool:
         """Whether where one of its copies is decides where the next may be."""
         return bool(self.near or self.away or self.spread)

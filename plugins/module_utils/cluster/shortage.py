@@ -24,6 +24,7 @@ from .pending_reason import UNKNOWN_POOL, UNKNOWN_TYPE
 from .related import main_container
 from .taints import untolerated_taints
 
+Place = tuple[str, list[Node]]  # in words, and its nodes
 _HIGHEST = priority_class_name("high")
 
 
@@ -47,7 +48,11 @@ def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shorta
     Lasting causes come first. Of nodes read without their usage, only the ``refusal``, the scheduler's message, shows
     that they are in use.
     """
-    found = place_of(pod, nodes)
+    return shortage_at(pod, place_of(pod, nodes), refusal)
+
+
+def shortage_at(pod: Object, found: Shortage | Place, refusal: str = "") -> Shortage | None:
+    """The same of a pod that may run in the place that ``place_of`` has found."""
     if isinstance(found, Shortage):
         return found
     place, members = found
@@ -73,7 +78,7 @@ def _wait_hint(pod: Object) -> str:
     return "Wait for other jobs to finish, delete one, or raise job.priority"
 
 
-def place_of(pod: Object, nodes: Sequence[Node]) -> Shortage | tuple[str, list[Node]]:
+def place_of(pod: Object, nodes: Sequence[Node]) -> Shortage | Place:
     """Where the pod may run, in words, and those nodes; a shortage if there are none."""
     place, members = _pool_of(pod, nodes)
     if not members:

@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ...cluster.admitted_pod import WantedPod
 from ...cluster.pod_facts import PlacedPod
+from ...cluster.pod_requests import Amounts
 from ...cluster.quota_fit import Charges, QuotaLack, QuotaState, charges_of_placed
 from ...kube.resources import Object
 from ...labels import POOL
+from .bounds import HIGHEST, Lacks
 from .pod_rules import PodRules
 from .victims import best_eviction
 from .world import CORDONED, ENDLESS, TAINTED, NodeState, World, unsuitable
@@ -51,7 +54,8 @@ _RESOURCE_FIELDS = {"resources.memory": "memory", "resources.cpu": "cpu"}
 @dataclass(frozen=True)
 class FitJob:
     """A job that is judged. ``charges`` are what each pod uses of quotas, ``made`` what its objects do. ``replaces``:
-    its own pods that go before it starts. ``undecided``: further things that cannot be judged, such as a queue that
+    its own pods that go before it starts, or as the new ones come, where it ``rolls``: ``maxSurge`` and
+    ``maxUnavailable`` of a rolling update. ``undecided``: further things that cannot be judged, such as a queue that
     admits it. ``refusals``: why the server takes none of its objects; those of its pod matter only if it has pods.
     ``together``: none of its pods is started before there is room for all."""
 
@@ -62,11 +66,12 @@ class FitJob:
     charges: Charges = field(default_factory=dict)
     made: Charges = field(default_factory=dict)
     replaces: tuple[PlacedPod, ...] = ()
+    rolls: tuple[int, int] | None = None
     undecided: tuple[str, ...] = ()
     together: bool = False
     refusals: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def likeness(self) -> str:
         """Jobs that are alike get the same answer, for the same reasons, unless pods mind their labels."""
         pod = self.pod
@@ -98,21 +103,23 @@ class Fit:
     """The answer for one job.
 
     ``nodes`` are those that take its pods, as far as they find some, ``possible`` the number of nodes that would take
-    one now. ``evicted`` are the jobs that are preempted, also where that is not enough for all of its pods, ``after``
-    those that have to end first. ``refusals`` say why how many nodes do not take the next pod. ``lacks`` is what quotas
-    lack, and ``fits_nowhere`` that with enough of that, no node would take its pods. ``places`` are those of the
-    topology where its first pod may go, and for how many there is room from there.
+    one now. ``victims`` are the pods that are preempted, also where that is not enough for all of its pods, ``after``
+    the jobs that have to end first. ``refusals`` say why how many nodes do not take the next pod. ``lacks`` is what
+    quotas lack, and ``fits_nowhere`` that with enough of that, no node would take its pods. ``places`` are those of the
+    topology where its first pod may go, and for how many there is room from there. ``rivals`` and ``replaced`` are who
+    competes with it for a quota: jobs of the task, and jobs that the task preempts.
     """
 
     job: FitJob
     verdict: str
     nodes: tuple[str, ...] = ()
     possible: int = 0
-    evicted: tuple[JobName, ...] = ()
+    victims: tuple[PlacedPod, ...] = ()
     after: tuple[JobName, ...] = ()
     lacks: tuple[QuotaLack, ...] = ()
     fits_nowhere: bool = False
-    rivals: tuple[JobName, ...] = ()  # jobs of the task that compete with it for a quota
+    rivals: tuple[JobName, ...] = ()
+    replaced: tuple[JobName, ...] = ()
     with_quota: str = ""  # the verdict if the quotas let it in
     refused: tuple[str, ...] = ()
     refusals: Mapping[str, int] = field(default_factory=dict)
@@ -123,7 +130,13 @@ class Fit:
     depends_on_place: bool = False
     depends_on_batch: bool = False
     is_one_of_several: bool = False
+    rollout: Rollout | None = None
     changes: tuple[FitChange, ...] = ()
+
+    @property
+    def evicted(self) -> tuple[JobName, ...]:
+        """The jobs that are preempted."""
+        return tuple(dict.fromkeys(pod.job for pod in self.victims))
 
 
 IsWanted = Callable[[FitChange], bool]  # whether a change may be of use, asked before a job is built for it
@@ -133,7 +146,8 @@ Variants = Callable[[FitJob, IsWanted], Iterable[tuple[FitChange, FitJob]]]
 @dataclass
 class Cluster:
     """What jobs are judged against. ``ends``: when jobs end, as far as that is known, as seconds from now. ``users``:
-    what jobs use of quotas, by namespace. ``knows_nodes``: without permission to list nodes, the world has none."""
+    what jobs use of quotas, by namespace. ``leaving``: pods that end, and leave their room and quota to the jobs.
+    ``knows_nodes``: without permission to list nodes, the world has none."""
 
     world: World
     quotas: Mapping[str, Sequence[QuotaState]] = field(default_factory=dict)  # by namespace
@@ -142,6 +156,16 @@ class Cluster:
     users: Mapping[str, Mapping[JobName, Charges]] = field(default_factory=dict)
     endless: frozenset[JobName] = frozenset()  # services and notebooks, which end when a person says so
     knows_nodes: bool = True
+    leaving: Sequence[PlacedPod] = ()
+
+
+class Rollout(NamedTuple):
+    """What a rolling update leaves that does not get through, beside the new pods that run: old pods that do, and old
+    and new ones that wait."""
+
+    old: int
+    old_waiting: int
+    new_waiting: int
 
 
 class _Outcome(NamedTuple):
@@ -162,6 +186,7 @@ class _Attempt:
     nodes: list[str] = field(default_factory=list)
     refusals: Counter[str] = field(default_factory=Counter)
     log: list[tuple[bool, PlacedPod]] = field(default_factory=list)
+    rollout: Rollout | None = None
     is_unplaced: bool = False  # the first of several pods that must be near each other waits for what it preempts
 
     def kind(self, number: int) -> str:
@@ -221,28 +246,8 @@ def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None
         differs = len(rough) > 1 and fit.verdict != UNKNOWN
         fit = replace(fit, is_one_of_several=len(jobs) > 1)
         fits.append(replace(fit, verdict=UNKNOWN, depends_on_batch=True) if differs else fit)
-    fits = [replace(fit, rivals=tuple(_rivals(fit, fits[:place]))) for place, fit in enumerate(fits)]
     answers: dict[int, Fit] = dict(zip(order, fits, strict=True))
     return [answers[index] for index in range(len(jobs))]
-
-
-def _rivals(fit: Fit, fits: Iterable[Fit]) -> Iterator[JobName]:
-    """The jobs before it that a quota lets in, if it had enough without them. A quota goes by whose pods are created
-    first, whatever their priority, so that these may be the ones that wait."""
-    if not fit.lacks:
-        return
-    others = [
-        other for other in fits if other.job.namespace == fit.job.namespace and not other.lacks and other.job.number
-    ]
-
-    def used(lack: QuotaLack, other: Fit) -> Fraction:
-        own = other.job.charges.get(lack.resource, Fraction(0)) * other.job.number
-        return own + other.job.made.get(lack.resource, Fraction(0))
-
-    if all(sum((used(lack, other) for other in others), Fraction(0)) >= lack.missing for lack in fit.lacks):
-        for other in others:
-            if any(used(lack, other) for lack in fit.lacks):
-                yield other.job.namespace, other.job.name
 
 
 def _crowded(world: World, jobs: Sequence[FitJob]) -> list[FitJob]:
@@ -298,12 +303,19 @@ class _Trial:
         self._known: dict[tuple[Any, ...], Fit] = {}
         self._waits: dict[tuple[str, int], Fit] = {}
         self._moves = 0
+        self._names: list[JobName] = []  # of the batch
+        self._ranks: dict[JobName, int] = {}
+        self._lacks = Lacks(self._world)
+        self._lasting_lacks = Lacks(self._world, finally_=True)
+        self._reaching: dict[str, bool] = {}  # by selection: whether it has nodes of the target
+        self._order: tuple[WantedPod, int, list[NodeState]] | None = None
 
     def run(self, jobs: Sequence[FitJob], variants: Variants | None) -> list[Fit]:
         charged: list[tuple[QuotaState, dict[str, Any]]] = [
             (state, dict(state.used)) for states in self._cluster.quotas.values() for state in states
         ]
-        gone = [pod for job in jobs for pod in job.replaces]
+        self._names = [(job.namespace, job.name) for job in jobs]
+        gone = [*self._cluster.leaving, *(pod for job in jobs for pod in job.replaces)]
         for pod in gone:
             for state in self._cluster.quotas.get(pod.namespace, ()):
                 state.charge(charges_of_placed(pod), -1)
@@ -320,7 +332,7 @@ class _Trial:
     # -- one job -------------------------------------------------------------------------------------------------------
 
     def _judge(self, job: FitJob, variants: Variants | None) -> Fit:
-        if not self._is_like_others(job):
+        if not self._is_like_others(job) or job.rolls:
             return self._answer(job, variants)
         used = (tuple(sorted(state.used.items())) for state in self._cluster.quotas.get(job.namespace, ()))
         key = job.likeness, self._moves, *used
@@ -450,7 +462,7 @@ class _Trial:
         pod = job.pod
         with self._world.rules_of(pod) as rules:
             nodes = self._ordered(self._world.suitable(pod)[0], pod)
-            by_amounts = self._world.only_amounts(pod) and not rules.beyond_own_kind
+            by_amounts = self._amounts_decide(job, rules)
             if by_amounts:
                 rooms = self._world.rooms(pod, nodes)
                 places = list(rooms) or [""]
@@ -493,36 +505,49 @@ class _Trial:
         rules: PodRules,
     ) -> _Attempt:
         attempt = _Attempt(self._world)
-        self._fill(attempt, job.pod, number, nodes, starts, rules)
+        if job.rolls:
+            self._roll_out(attempt, job, number, *job.rolls, nodes, rules)
+        else:
+            self._fill(attempt, job.pod, number, nodes, starts, rules)
         return attempt
 
     def _ordered(self, nodes: list[NodeState], pod: WantedPod) -> list[NodeState]:
         """The nodes in the order of this trial: as listed, the fullest first, the emptiest first, and by chance."""
         if self._target is not None:
-            if not any(state.name in self._targeted for state in nodes):
+            if pod.selection not in self._reaching:
+                self._reaching[pod.selection] = any(state.name in self._targeted for state in nodes)
+            if not self._reaching[pod.selection]:
                 return nodes
-            with self._world.rules_of(self._target) as rules:
-                harm = {state.name: self._lost_room(self._target, state, pod, rules) for state in nodes}
-            return sorted(nodes, key=lambda state: harm[state.name], reverse=self._hostile)
+            if self._order is None or self._order[0] is not pod or self._order[1] != self._moves:
+                lost = self._lost_rooms(self._target, nodes, pod)
+                ranks = sorted(range(len(nodes)), key=lost.__getitem__, reverse=self._hostile)
+                self._order = pod, self._moves, [nodes[rank] for rank in ranks]
+            return self._order[2]
         if self._seed == 0:
             return nodes
         if self._seed in (1, 2):
             return sorted(nodes, key=lambda state: len(state.pods), reverse=self._seed == 1)
         return self._chance.sample(nodes, len(nodes))
 
-    def _lost_room(self, target: WantedPod, state: NodeState, pod: WantedPod, rules: PodRules) -> tuple[int, int]:
-        """How many copies of the target fit less on a node once the pod is there; and how many fit at all."""
-        if state.name not in self._targeted:
-            return 0, 0
+    def _lost_rooms(self, target: WantedPod, nodes: Iterable[NodeState], pod: WantedPod) -> list[tuple[int, int]]:
+        """How many copies of the target fit less on each node once the pod is there; and how many fit at all."""
         if target.minds_its_own or target.ports:  # Who else is there may matter as much as how much is left.
-            return int(self._world.refuse(target, state, rules) is None), 0
-        free, taken = state.free, pod.requests
+            with self._world.rules_of(target) as rules:
+                return [
+                    (int(state.name in self._targeted and self._world.refuse(target, state, rules) is None), 0)
+                    for state in nodes
+                ]
+        amounts = [(name, amount, pod.requests.get(name, 0)) for name, amount in reversed(target.requests.items())]
+        return [self._lost_room(state.free, amounts) if state.name in self._targeted else (0, 0) for state in nodes]
+
+    def _lost_room(self, free: Amounts, amounts: Iterable[tuple[str, int, int]]) -> tuple[int, int]:
+        """``amounts``: the resources, what the target requests of each, and what the pod does."""
         before = after = sys.maxsize
-        for name, amount in reversed(target.requests.items()):
+        for name, amount, taken in amounts:
             left = free.get(name, 0)
             if left < amount:
                 return 0, 0
-            before, after = min(before, left // amount), min(after, (left - taken.get(name, 0)) // amount)
+            before, after = min(before, left // amount), min(after, (left - taken) // amount)
         return before - max(0, after), -before if self._hostile else before
 
     def _fill(
@@ -559,6 +584,73 @@ class _Trial:
             else:
                 break
 
+    def _roll_out(
+        self,
+        attempt: _Attempt,
+        job: FitJob,
+        number: int,
+        surge: int,
+        unavailable: int,
+        nodes: Sequence[NodeState],
+        rules: PodRules,
+    ) -> None:
+        """Put new pods in the place of the old ones, as the Deployment controller does (pkg/controller/deployment,
+        sync.go and rolling.go): it scales the old ones to the new number first. Each look at them brings new pods as
+        far as ``surge`` allows, then old ones end, those that wait first, as long as enough pods run. Quotas let
+        ``number`` of the new ones in.
+
+        An old pod that ends keeps its room until its containers have stopped. The scheduler does not wait for that:
+        until then the new pod goes to other room, or preempts what is less important."""
+        least = job.number - unavailable
+        present = [pod for pod in job.replaces if self._return(attempt, pod)]
+        old, ending = present[: job.number], present[job.number :]
+        old_waiting, new, new_waiting, refused = job.number - len(old), 0, 0, 0
+        while True:
+            wanted = job.number - new - new_waiting - refused
+            grown = max(0, min(wanted, wanted + surge - len(old) - old_waiting))
+            created = min(grown, number - new - new_waiting)
+            new_waiting, refused, placed = new_waiting + created, refused + grown - created, 0
+            while placed < new_waiting and (
+                self._take_any(attempt, job.pod, nodes, rules) or self._make_room(attempt, job.pod, nodes, rules)
+            ):
+                placed += 1
+            new, new_waiting = new + placed, new_waiting - placed
+            preempted = [pod for pod in old if pod in attempt.evicted]  # Their controller creates them again.
+            old, old_waiting = [pod for pod in old if pod not in preempted], old_waiting + len(preempted)
+            ending = [pod for pod in ending if pod not in attempt.evicted]
+            if ending and (placed or new_waiting):  # Until the next pods end or are looked at, these have stopped.
+                for pod in ending:
+                    self._end(attempt, pod)
+                ending = []
+                if new_waiting:
+                    continue
+            spare = len(old) + old_waiting + new - least
+            cleaned = max(0, min(spare, old_waiting))
+            stopped = max(0, min(len(old), len(old) + new - least)) if spare > 0 else 0
+            old_waiting -= cleaned
+            old, ending = old[: len(old) - stopped], [*ending, *old[len(old) - stopped :]]
+            if not (grown or placed or cleaned or stopped):
+                break
+        for pod in ending:
+            self._end(attempt, pod)
+        if new < job.number:
+            attempt.rollout = Rollout(len(old), old_waiting, new_waiting)
+        own = {pod.uid for pod in job.replaces}
+        attempt.evicted = [pod for pod in attempt.evicted if pod.uid not in own]
+
+    def _return(self, attempt: _Attempt, pod: PlacedPod) -> bool:
+        """Put back a pod that has not ended yet, unless jobs before this one have taken its room."""
+        state = self._world.nodes.get(str(pod.node))
+        if state is None or any(amount > state.free.get(name, 0) for name, amount in pod.requests.items()):
+            return False
+        self._world.put_back(pod)
+        attempt.log.append((True, pod))
+        return True
+
+    def _end(self, attempt: _Attempt, pod: PlacedPod) -> None:
+        self._world.remove(pod)
+        attempt.log.append((False, pod))
+
     def _refusals(self, pod: WantedPod, rules: PodRules) -> Counter[str]:
         """Why how many nodes do not take one more."""
         nodes, found = self._world.suitable(pod)
@@ -586,8 +678,7 @@ class _Trial:
         if eviction is None:
             return False
         for victim in eviction.pods:
-            self._world.remove(victim)
-            attempt.log.append((False, victim))
+            self._end(attempt, victim)
             attempt.evicted.append(victim)
         return self._take(attempt, pod, eviction.node, rules)
 
@@ -595,13 +686,9 @@ class _Trial:
 
     def _verdict(self, job: FitJob, chosen: _Attempt, outcomes: Sequence[_Outcome]) -> Fit:
         kinds = {one.kind for one in outcomes}
-        evicted = tuple(dict.fromkeys(pod.job for pod in chosen.evicted))
+        refusals = dict(chosen.refusals.most_common())
         fit = Fit(
-            job,
-            NOW,
-            tuple(chosen.nodes),
-            evicted=evicted,
-            refusals=dict(chosen.refusals.most_common()),
+            job, NOW, tuple(chosen.nodes), victims=tuple(chosen.evicted), refusals=refusals, rollout=chosen.rollout
         )
         if kinds == {NOW}:
             return fit
@@ -643,17 +730,21 @@ class _Trial:
             text = "even once other jobs have ended, it depends on where the scheduler puts the first pod"
             return replace(fit, verdict=UNKNOWN, undecided=(text,))
         groups = self._groups(job)
-        ordered = sorted(groups, key=self._end_key)
+        ranks = self._end_ranks(groups)
+        ordered = sorted(groups, key=ranks.__getitem__)
         if self._by_amounts(job):
-            needed = _needed_for_room(_Rooms(job, self._world), groups, ordered)
+            needed = _needed_for_room(_Rooms(job, self._world), groups, ordered, ranks)
         else:
             needed = self._needed_victims(job, groups, ordered)
         return replace(fit, verdict=AFTER_JOBS, after=tuple(needed))
 
     def _by_amounts(self, job: FitJob) -> bool:
-        """Whether the room on nodes alone decides."""
         with self._world.rules_of(job.pod) as rules:
-            return self._world.only_amounts(job.pod) and not rules.beyond_own_kind
+            return self._amounts_decide(job, rules)
+
+    def _amounts_decide(self, job: FitJob, rules: PodRules) -> bool:
+        """Whether the room on nodes is all that decides."""
+        return not job.rolls and self._world.only_amounts(job.pod) and not rules.beyond_own_kind
 
     def _ever_fits(self, job: FitJob, *, everywhere: bool = True) -> bool:
         """Whether it runs once all other jobs have ended, wherever its first pod goes; or else somewhere."""
@@ -701,6 +792,13 @@ class _Trial:
                 groups.setdefault(pod.job, []).append(pod)
         return groups
 
+    def _end_ranks(self, jobs: Iterable[JobName]) -> Mapping[JobName, int]:
+        """The places of jobs in the order in which they end: quicker to compare than times and names."""
+        if not all(map(self._ranks.__contains__, jobs)):
+            known = {*self._ranks, *self._names, *jobs, *(pod.job for pod in self._world.pods())}
+            self._ranks = {name: rank for rank, name in enumerate(sorted(known, key=self._end_key))}
+        return self._ranks
+
     def _end_key(self, name: JobName) -> tuple[bool, float, JobName]:
         return name in self._cluster.endless, self._cluster.ends.get(name, float("inf")), name
 
@@ -723,51 +821,33 @@ class _Trial:
     def _changes(self, job: FitJob, variants: Variants, better: Sequence[str]) -> Iterator[FitChange]:
         """The first change of each field that makes the job run, in the order in which they are proposed."""
         found: set[tuple[str, ...]] = set()
-        rooms: dict[tuple[str, int, str], list[int]] = {}
+        self._lacks.look_again()
 
         def tried(other: FitJob) -> FitJob:
             return other if AFTER_PREEMPTION in better else _without_preempting(other)
 
         def is_wanted(change: FitChange) -> bool:
-            """Less of one resource is no help where another is too little whatever becomes of it."""
-            if change.of in found:
-                return False
-            if set(change.of) <= _RESOURCE_FIELDS.keys():
-                return lacking <= {_RESOURCE_FIELDS[field] for field in change.of}
-            bound = _moved_job(tried(job), change) if change.only_moves else _with_fewer(tried(job), change)
-            return bound is None or not any(self._certain_lacks(bound, rooms))
+            return change.of not in found and may_help(_at_least(job, change))
 
-        lacking = set(self._certain_lacks(tried(job), rooms))
-        for change, other in self._let_in(job, variants, is_wanted):
-            if not any(self._certain_lacks(tried(other), rooms)):
-                kinds = {one.kind for one in self._explore(tried(other), other.number)}
+        def may_help(least: FitJob | None) -> bool:
+            return least is None or not any(self._lacks.of(tried(least).pod, least.number))
+
+        for change, changed in self._let_in(job, variants, is_wanted):
+            if may_help(changed):
+                kinds = {one.kind for one in self._explore(tried(changed), changed.number)}
                 if len(kinds) == 1 and kinds <= set(better):
                     found.add(change.of)
                     yield replace(change, verdict=kinds.pop())
 
-    def _certain_lacks(self, job: FitJob, rooms: dict[tuple[str, int, str], list[int]]) -> Iterator[str]:
-        """The resources of which its nodes have too little for all its pods, even with what it may preempt. ``rooms``:
-        what the nodes have, which stays the same while changes of one job are tried."""
-        pod = job.pod
-        nodes = self._world.suitable(pod)[0]
-        priority = pod.priority if pod.preempts else -(2**31)
-        for resource, amount in reversed(pod.requests.items()):
-            key = self._world.selection(pod), priority, resource
-            if key not in rooms:
-                rooms[key] = [
-                    state.free.get(resource, 0) + state.lower_than(priority).requests.get(resource, 0)
-                    for state in nodes
-                ]
-            if (
-                resource not in self._world.delegated
-                and sum(room // amount for room in rooms[key] if room >= amount) < job.number
-            ):
-                yield resource
-
     def _later_change(self, job: FitJob, variants: Variants) -> Iterator[FitChange]:
         """The first change that makes the job run once others have ended; perhaps before, if that is not certain."""
-        for change, other in self._let_in(job, variants, lambda change: True):
-            if self._ever_fits(other):
+        self._lasting_lacks.look_again()
+
+        def may_help(least: FitJob | None) -> bool:
+            return least is None or not any(self._lasting_lacks.of(least.pod, least.number))
+
+        for change, other in self._let_in(job, variants, lambda change: may_help(_at_least(job, change))):
+            if may_help(other) and self._ever_fits(other):
                 waits = {one.kind for one in self._explore(other, other.number)} == {STUCK}
                 yield replace(change, verdict=AFTER_JOBS if waits else UNKNOWN)
                 return
@@ -785,14 +865,25 @@ class _Trial:
                 yield change, other
 
 
-def _moved_job(job: FitJob, change: FitChange) -> FitJob:
-    """The job in another pool."""
-    selector = {**job.pod.spec["nodeSelector"], POOL: change.fields[0][2]}
-    return replace(job, pod=replace(job.pod, spec={**job.pod.spec, "nodeSelector": selector}))
+def _at_least(job: FitJob, change: FitChange) -> FitJob | None:
+    """What the job with the change asks for at least; None where only building it tells."""
+    pod = job.pod
+    if change.only_moves:
+        selector = {**pod.spec["nodeSelector"], POOL: change.fields[0][2]}
+        return replace(job, pod=replace(pod, spec={**pod.spec, "nodeSelector": selector}))
+    if set(change.of) <= _RESOURCE_FIELDS.keys():
+        lowered = {_RESOURCE_FIELDS[field] for field in change.of}
+        kept = {name: amount for name, amount in pod.requests.items() if name not in lowered}
+        return replace(job, pod=replace(pod, requests=kept))
+    if change.of == ("distributed.placement.required",):
+        return job
+    if change.of == ("job.priority",):  # It may preempt what a lower class never does.
+        return replace(job, pod=replace(pod, priority=HIGHEST, preempts=True))
+    return _with_fewer(job, change)
 
 
 def _with_fewer(job: FitJob, change: FitChange) -> FitJob | None:
-    """The job with other numbers of GPUs and of nodes, as a lower bound of what it asks for; None for other changes."""
+    """The job with other numbers of GPUs and of nodes; None for other changes."""
     pod, number = job.pod, job.number
     for name, before, after in change.fields:
         if name == "resources.node_count":
@@ -823,6 +914,7 @@ class _Rooms:
 
     def __init__(self, job: FitJob, world: World) -> None:
         self._pod = job.pod
+        self._resources = list(enumerate(job.pod.requests))
         self._number = job.number
         self._places = world.places(job.pod)
         self._free: dict[str, list[int]] = {}  # of each resource that it requests, and places for pods at last
@@ -837,11 +929,12 @@ class _Rooms:
         """Some pods end, or (``sign`` -1) start again."""
         changed = set()
         for pod in pods:
-            name = _node_of(pod)
-            if name in self._free and (pod.node or pod.priority >= self._pod.priority):
-                free = self._free[name]
-                for index, resource in enumerate(self._pod.requests):
-                    free[index] += sign * pod.requests.get(resource, 0)
+            name = pod.node or str(pod.nominated)
+            free = self._free.get(name)
+            if free is not None and (pod.node or pod.priority >= self._pod.priority):
+                requests = pod.requests
+                for index, resource in self._resources:
+                    free[index] += sign * requests.get(resource, 0)
                 free[-1] += sign
                 changed.add(name)
         for name in changed:
@@ -875,21 +968,23 @@ class _Rooms:
 
 
 def _needed_for_room(
-    rooms: _Rooms, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
+    rooms: _Rooms,
+    groups: Mapping[JobName, list[PlacedPod]],
+    ordered: Sequence[JobName],
+    ranks: Mapping[JobName, int],
 ) -> list[JobName]:
     """The first jobs to end that make room, without those that do not matter: in whichever place that is first."""
-    index = {name: number for number, name in enumerate(ordered)}
     found: list[tuple[int, int, list[JobName]]] = []  # when the last of them ends, how many they are
     for names in (*rooms.by_place(groups, ordered), ordered):
         ended: list[JobName] = []
         for name in names:
-            if rooms.fit() or (found and index[name] > found[0][0]):
+            if rooms.fit() or (found and ranks[name] > found[0][0]):
                 break
             rooms.end(groups[name])
             ended.append(name)
         if rooms.fit():
             ended = _without_others(rooms, groups, ended)
-            found = [min([*found, (index[ended[-1]], len(ended), ended)], key=lambda each: each[:2])]
+            found = [min([*found, (ranks[ended[-1]], len(ended), ended)], key=lambda each: each[:2])]
         for name in ended:
             rooms.end(groups[name], -1)
     return found[0][2]

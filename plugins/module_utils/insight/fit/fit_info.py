@@ -25,6 +25,7 @@ class FitOptions(NamespaceOptions):
     namespace: str | None = option("str")
     policy: str | None = option("path")
     fail_on: list[str] | None = option("list", elements="str", choices=list(VERDICTS), default=None)
+    show: bool = option("bool", default=True)
 
 
 def run(task: Task[FitOptions]) -> dict[str, Any]:
@@ -57,5 +58,8 @@ def run(task: Task[FitOptions]) -> dict[str, Any]:
 
 
 MODULE = ModuleSpec(
-    FitOptions, run, {"mutually_exclusive": [("src", "definition")], "required_one_of": [("src", "definition")]}
+    FitOptions,
+    run,
+    {"mutually_exclusive": [("src", "definition")], "required_one_of": [("src", "definition")]},
+    report="fit",
 )

@@ -14,12 +14,12 @@ from ...cluster.pod_facts import PODS
 from ...cluster.quota_fit import COUNTED, QuotaLack
 from ...cluster.read_jobs import JobId
 from ...cluster.reason import by_resource, missing_claim
-from ...cluster.shortage import Shortage, place_of, shortage_of
+from ...cluster.shortage import Place, Shortage, place_of, shortage_at
 from ...kube.times import time_as_text
 from ...manifest.problems import abridged, enumerated, number_of
 from ..history.job_ends import DEADLINE, LAST_RUNS, SWEEP_RUNS, JobEnd
 from .device_fit import NO_DEVICES
-from .fit import AFTER_JOBS, AFTER_NODES, AFTER_PREEMPTION, AFTER_QUOTA, NEVER, NOW, UNKNOWN, Fit, FitChange
+from .fit import AFTER_JOBS, AFTER_NODES, AFTER_PREEMPTION, AFTER_QUOTA, NEVER, NOW, UNKNOWN, Fit, FitChange, Rollout
 from .volume_fit import CLAIM, NO_VOLUME, NOT_FOUND, OTHER_NODES, TOO_MANY_VOLUMES
 from .world import CORDONED, NOT_SELECTED, PORTS, TAINTED, TOO_MANY_PODS
 
@@ -45,15 +45,40 @@ _WORDS = {
 _BASES = {SWEEP_RUNS: "going by its sweep", LAST_RUNS: "going by its earlier runs"}
 
 
+class Places:
+    """All nodes, with their usage: what a pod does not find there, in the words of cluster/shortage.py.
+
+    Many jobs select the same nodes, and a row asks for its cause twice: both are looked up once."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+        self._known: dict[str, Shortage | Place] = {}
+        self._last: tuple[Fit, Shortage | None] | None = None
+
+    def shortage(self, fit: Fit) -> Shortage | None:
+        if self._last is None or self._last[0] is not fit:
+            self._last = fit, self._shortage_of(fit)
+        return self._last[1]
+
+    def _shortage_of(self, fit: Fit) -> Shortage | None:
+        pod = fit.job.pod
+        if pod.selection not in self._known:
+            self._known[pod.selection] = place_of(pod.as_pod, self._nodes)
+        place = self._known[pod.selection]
+        if set(fit.refusals) & {"pod affinity", "pod anti-affinity", "topology spread", "host port in use", "devices"}:
+            return place if isinstance(place, Shortage) else None
+        return shortage_at(pod.as_pod, place)
+
+
 def fit_row(
     fit: Fit,
     kind: str | None,
-    nodes: Sequence[Node],
+    places: Places,
     ends: Mapping[JobId, JobEnd],
     now: datetime,
     endless: frozenset[JobId] = frozenset(),
 ) -> dict[str, Any]:
-    """A job as gpuctl_fit_info returns it. ``nodes`` are all of them, with their usage."""
+    """A job as gpuctl_fit_info returns it."""
     job = fit.job
     known = [ends[name].at for name in fit.after if name in ends]
     runs_at = max(known) if known and len(known) == len(fit.after) and min(known) >= now else None
@@ -63,8 +88,8 @@ def fit_row(
         "namespace": job.namespace,
         "kind": kind,
         "verdict": fit.verdict,
-        "reason": f"{_reason(fit, nodes, ends, now, endless)}{_joint_start(fit)}{_in_vain(fit)}{_competition(fit)}",
-        "hint": _hint(fit, changes, nodes),
+        "reason": f"{_reason(fit, places, ends, now, endless)}{_joint_start(fit)}{_aftermath(fit)}",
+        "hint": _hint(fit, changes, places),
         "pods_wanted": job.number,
         "gpu": whole_devices(job.pod.requests),
         "nodes": [{"node": node, "pods": number} for node, number in sorted(Counter(fit.nodes).items())],
@@ -76,6 +101,7 @@ def fit_row(
         "refusals": dict(fit.refusals),
         "changes": changes,
         "unknown": list(_unknown(fit)),
+        **({"rollout": rollout._asdict()} if (rollout := _stopped_rollout(fit)) else {}),
     }
 
 
@@ -124,9 +150,7 @@ def _end_row(name: JobId, end: JobEnd | None) -> dict[str, Any]:
 # -- why ---------------------------------------------------------------------------------------------------------------
 
 
-def _reason(
-    fit: Fit, nodes: Sequence[Node], ends: Mapping[JobId, JobEnd], now: datetime, endless: frozenset[JobId]
-) -> str:
+def _reason(fit: Fit, places: Places, ends: Mapping[JobId, JobEnd], now: datetime, endless: frozenset[JobId]) -> str:
     if fit.verdict == NOW and not fit.job.number:
         return "It starts no pods: its number of replicas is 0."
     if fit.verdict == NOW:
@@ -140,9 +164,9 @@ def _reason(
     if fit.lacks:
         lacking = " ".join(_lacks(fit))
         if fit.fits_nowhere:
-            return f"{shortage_text(fit, nodes)} {lacking}"
+            return f"{shortage_text(fit, places)} {lacking}"
         return f"{lacking} It runs after {_ends_text(fit.after, ends, now, endless)}." if fit.after else lacking
-    why = shortage_text(fit, nodes)
+    why = shortage_text(fit, places)
     if fit.verdict == AFTER_JOBS:
         return f"{why} It runs after {_ends_text(fit.after, ends, now, endless)}."
     if fit.verdict == AFTER_NODES:
@@ -157,6 +181,23 @@ def _joint_start(fit: Fit) -> str:
     return f" Its {fit.job.number} pods are only started together."
 
 
+def _aftermath(fit: Fit) -> str:
+    """What follows for others, and for its own former pods."""
+    return f"{_half_way(fit)}{_in_vain(fit)}{_competition(fit)}"
+
+
+def _stopped_rollout(fit: Fit) -> Rollout | None:
+    return None if fit.verdict in (NOW, AFTER_PREEMPTION, UNKNOWN) else fit.rollout
+
+
+def _half_way(fit: Fit) -> str:
+    rollout = _stopped_rollout(fit)
+    if not rollout or not rollout.old:
+        return ""
+    text = "one of its former pods serves" if rollout.old == 1 else f"{rollout.old} of its former pods serve"
+    return f" {text.capitalize()} on." if fit.verdict == NEVER else f" Until then, {text} on."
+
+
 def _in_vain(fit: Fit) -> str:
     """Some of its pods may preempt others although not all find room; then these wait for the rest."""
     if fit.verdict in (NOW, AFTER_PREEMPTION) or not fit.evicted:
@@ -164,11 +205,21 @@ def _in_vain(fit: Fit) -> str:
     return f" {'It may preempt' if fit.verdict == UNKNOWN else 'Once submitted, it preempts'} {_jobs(fit.evicted)}."
 
 
+CREATED_FIRST = "whichever is created first gets it"
+
+
 def _competition(fit: Fit) -> str:
-    if not fit.rivals:
+    """Few names, so that jobs that compete for the same quota, such as those of a sweep, have the same reason."""
+    if fit.verdict == NEVER:
         return ""
-    names, verb = _jobs(fit.rivals), "needs" if len(fit.rivals) == 1 else "need"
-    return f" J{names[1:]} of this task {verb} it too, and whichever is created first gets it."
+    parts = [f"{_jobs(fit.rivals, _NAMED)} of this task"] if fit.rivals else []
+    if fit.replaced:
+        parts.append(f"{_jobs(fit.replaced)}, which {'is' if len(fit.replaced) == 1 else 'are'} preempted,")
+    if not parts:
+        return ""
+    text, number = " and ".join(parts), len(fit.rivals) + len(fit.replaced)
+    quota = "it" if fit.lacks else "its quota"
+    return f" {text[0].upper()}{text[1:]} {'needs' if number == 1 else 'need'} {quota} too, and {CREATED_FIRST}."
 
 
 def _place_text(fit: Fit) -> str:
@@ -181,9 +232,9 @@ def _place_text(fit: Fit) -> str:
     return f"its {fit.job.number} pods on {abridged(placed, _NAMED + 1)}{others}"
 
 
-def _jobs(names: Sequence[JobId]) -> str:
+def _jobs(names: Sequence[JobId], most: int = _PREEMPTED) -> str:
     texts = [f"{namespace}/{name}" for namespace, name in names]
-    return f"{'job' if len(texts) == 1 else 'jobs'} {abridged(texts, _PREEMPTED)}"
+    return f"{'job' if len(texts) == 1 else 'jobs'} {abridged(texts, most)}"
 
 
 def _ends_text(names: Sequence[JobId], ends: Mapping[JobId, JobEnd], now: datetime, endless: frozenset[JobId]) -> str:
@@ -226,9 +277,9 @@ def _of_quotas(fit: Fit, text: Callable[[QuotaLack], str]) -> Iterator[tuple[str
         yield quota, by_resource({lack.resource: text(lack) for lack in fit.lacks if lack.quota == quota})
 
 
-def shortage_text(fit: Fit, nodes: Sequence[Node]) -> str:
+def shortage_text(fit: Fit, places: Places) -> str:
     """Why its next pod finds no node: in the words of cluster/shortage.py where that knows a cause."""
-    found = _shortage_of(fit, nodes)
+    found = places.shortage(fit)
     number, wanted = len(fit.nodes), fit.job.number
     if fit.places and wanted > 1:
         return _no_place(fit)
@@ -267,14 +318,6 @@ def _refusal(reason: str, number: int, requests: Mapping[str, int]) -> str:
     words = f"{{has}} too little {reason}" if set(reason.split(", ")) <= set(requests) else _WORDS.get(reason)
     verbs = {"has": "has", "is": "is"} if number == 1 else {"has": "have", "is": "are"}
     return f"{number_of(number, 'node')} {(words or f'{{is}} ruled out by {reason}').format(**verbs)}"
-
-
-def _shortage_of(fit: Fit, nodes: Sequence[Node]) -> Shortage | None:
-    pod = fit.job.pod.as_pod
-    if set(fit.refusals) & {"pod affinity", "pod anti-affinity", "topology spread", "host port in use", "devices"}:
-        place = place_of(pod, nodes)
-        return place if isinstance(place, Shortage) else None
-    return shortage_of(pod, nodes)
 
 
 def _sentence(text: str) -> str:
@@ -330,11 +373,11 @@ def _higher_limits(fit: Fit) -> str:
     return f" {enumerated(quotas, 'and')}"
 
 
-def _hint(fit: Fit, changes: Sequence[Mapping[str, Any]], nodes: Sequence[Node]) -> str | None:
+def _hint(fit: Fit, changes: Sequence[Mapping[str, Any]], places: Places) -> str | None:
     """The cheapest change, if the job names what there is; nothing for a job that runs anyway."""
     if fit.verdict == NOW or (fit.verdict == UNKNOWN and not changes):
         return None
-    found = None if (fit.lacks and not fit.fits_nowhere) or fit.refused else _shortage_of(fit, nodes)
+    found = None if (fit.lacks and not fit.fits_nowhere) or fit.refused else places.shortage(fit)
     if found and found.unknown and fit.verdict == NEVER:
         return _sentence(found.hint)
     if changes:

@@ -99,6 +99,9 @@ class FitSnapshot:
             found.setdefault(pod.job, []).append(pod)
         return found
 
+    def pods_of(self, job: JobName) -> Sequence[PlacedPod]:
+        return self._by_job.get(job, ())
+
     @cached_property
     def _is_kept_off_by_labels(self) -> bool:
         """Whether a pod on a node keeps those of namespaces with certain labels off."""
@@ -107,15 +110,15 @@ class FitSnapshot:
     def admission(self, namespace: str) -> Admission:
         return Admission(self.priority_classes, self.limit_ranges.get(namespace, ()), self.runtime_classes)
 
-    def job_of(self, objects: Sequence[Object]) -> FitJob:
-        """A job by its objects, the workload first."""
+    def job_of(self, objects: Sequence[Object], *, rolls: bool = False) -> FitJob:
+        """A job by its objects, the workload first. ``rolls``: the rolling update of a Deployment replaces its pods."""
         workload = objects[0]
         namespace, name = workload["metadata"]["namespace"], job_name_of(workload) or workload["metadata"]["name"]
         pod = admitted(workload["spec"]["template"], namespace, name, self.admission(namespace))
         pod = replace(pod, templates=self._templates(objects))
         wanted = [one.get("resourceClaimTemplateName") for one in pod.spec.get("resourceClaims") or ()]
         specs = [pod.templates[one] for one in wanted if one in pod.templates]
-        own = tuple(self._by_job.get((namespace, name), ()))
+        own = tuple(self.pods_of((namespace, name)))
         refusals: tuple[str, ...] = ()
         if self.exists.get(namespace) is False:
             refusals = (f"namespace {namespace} does not exist",)
@@ -123,7 +126,9 @@ class FitSnapshot:
         undecided = tuple(self._undecided(workload, pod))
         together = queue_of(workload).backend == NATIVE
         number = _number_of_pods(objects)
-        return FitJob(namespace, name, pod, number, charges_of(pod, specs), made, own, undecided, together, refusals)
+        charges = charges_of(pod, specs)
+        rolling = _surge_and_unavailable(workload) if rolls else None
+        return FitJob(namespace, name, pod, number, charges, made, own, rolling, undecided, together, refusals)
 
     def _undecided(self, workload: Object, pod: WantedPod) -> Iterable[str]:
         if queue := (workload["metadata"].get("labels") or {}).get(KUEUE_QUEUE):
@@ -339,3 +344,9 @@ def _requested(spec: Object) -> set[str]:
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
     amounts = ((one.get("resources") or {}) for one in containers)
     return {name for one in amounts for part in ("requests", "limits") for name in one.get(part) or ()}
+
+
+def _surge_and_unavailable(deployment: Object) -> tuple[int, int]:
+    """``maxSurge`` and ``maxUnavailable``; jobs have numbers there (jobs/objects/deployments.py)."""
+    found = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}
+    return int(found.get("maxSurge", 1)), int(found.get("maxUnavailable", 0))

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ...accelerators.catalog import catalog
 from ...accelerators.hardware import DEFAULT_ACCELERATOR, PoolHardware
-from ...cluster.nodes import Node
 from ...cluster.pod_facts import PODS, RoomyNode, roomy_node
 from ...labels import GPU_TYPE, GPU_TYPE_INTERNAL, HOSTNAME, POOL
 from ...manifest.problems import number_of
 from .fit import AFTER_JOBS, AFTER_NODES, NEVER, NOW, Fit, fit_jobs
-from .fit_rows import shortage_text
+from .fit_rows import Places, shortage_text
 from .fit_snapshot import FitSnapshot
 
 _ENOUGH = {"cpu": "100000", "memory": "1Pi"}  # of what is not declared
@@ -27,7 +26,7 @@ def after_new_nodes(
     others: Iterable[Fit],
     growing: Mapping[str, PoolHardware],
     snapshot: FitSnapshot,
-    nodes: Sequence[Node],
+    places: Places,
 ) -> dict[str, Any]:
     """The row of a job, also if its pool may grow.
 
@@ -46,17 +45,17 @@ def after_new_nodes(
             cluster.world.place(other.job.pod, cluster.world.nodes[name])
     (then,) = fit_jobs(cluster, [fit.job])
     if then.verdict == AFTER_JOBS and row["verdict"] == NEVER:
-        reason = f"{shortage_text(fit, nodes)} It runs after other jobs have ended and pool {pool} has got more nodes."
+        reason = f"{shortage_text(fit, places)} It runs after other jobs have ended and pool {pool} has got more nodes."
         return {**row, "verdict": AFTER_NODES, "reason": reason, "hint": None, "changes": []}
     if then.verdict != NOW:
         has = ", ".join(f"{name} {value}" for name, value in growing[pool].new_nodes.items())
-        text = f"{shortage_text(fit, nodes)} The nodes that pool {pool} may still get do not help ({room}; {has})."
+        text = f"{shortage_text(fit, places)} The nodes that pool {pool} may still get do not help ({room}; {has})."
         return {**row, "reason": text, "hint": None} if row["verdict"] == NEVER and not row["changes"] else row
     number = len({node.name for node in added} & {*then.nodes})
     if not number:  # Whether it runs depends on the order in which pods end and start, not on new nodes.
         return row
     them = f"{number_of(number, 'node')} {'is' if number == 1 else 'are'} added"
-    reason = f"{shortage_text(fit, nodes)} It runs after {them}, of {room} that pool {pool} may still get."
+    reason = f"{shortage_text(fit, places)} It runs after {them}, of {room} that pool {pool} may still get."
     return {**row, "verdict": AFTER_NODES, "reason": reason, "hint": None, "after": [], "runs_at": None, "changes": []}
 
 

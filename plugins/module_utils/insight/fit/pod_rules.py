@@ -7,14 +7,14 @@ Source: pkg/scheduler/framework/plugins/{interpodaffinity,podtopologyspread}/fil
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from ...cluster.admitted_pod import WantedPod, term_means
 from ...cluster.label_selectors import selects
 from ...cluster.node_affinity import selects_node
-from ...cluster.pod_facts import RoomyNode
+from ...cluster.pod_facts import PlacedPod, RoomyNode
 from ...cluster.taints import untolerated_taints
 from ...kube.resources import Object
 
@@ -121,6 +121,17 @@ class PodRules:
         for constraint, counts in zip(self._constraints, self.spread, strict=True):
             if selects(constraint.get("labelSelector"), labels) and self._is_spread_over(node, constraint):
                 counts[node.labels[constraint["topologyKey"]]] += sign
+
+    def minded(self, pods: Iterable[PlacedPod]) -> Iterator[PlacedPod]:
+        """Those of the pods of a namespace that its own terms may mean. Copies of a pod share their labels."""
+        known: dict[int, bool] = {}
+        selectors = [one.get("labelSelector") for one in (*self._near_terms, *self._away_terms, *self._constraints)]
+        for pod in pods:
+            labels = pod.labels
+            if id(labels) not in known:
+                known[id(labels)] = any(selects(selector, labels) for selector in selectors)
+            if known[id(labels)]:
+                yield pod
 
     def count_kept_off(self, node: RoomyNode, namespace: str, keeps_off: Iterable[Object], sign: int = 1) -> None:
         """The terms of a pod on the node that keep this one off."""

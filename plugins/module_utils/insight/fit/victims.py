@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which pods would be preempted so that one of higher priority fits. Pure.
 
-Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode), framework/preemption
-(pickOneNodeForPreemption).
+Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode), framework/preemption.
 """
 
 from __future__ import annotations
@@ -10,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
 
 from ...cluster.admitted_pod import WantedPod
 from ...cluster.label_selectors import selects
 from ...cluster.pod_facts import PlacedPod
 from ...kube.resources import Object
 from .pod_rules import PodRules
-from .world import NodeState, PodsOnNode, World
+from .pods_on_node import Loss, PodsOnNode, loss_of
+from .world import NodeState, World
 
 
 @dataclass(frozen=True)
@@ -29,52 +28,52 @@ class Eviction:
     breaks: int = 0
 
     @cached_property
-    def loss(self) -> tuple[int, int, int, int, str]:
-        """The least is chosen; at last the node whose most important pod has run for the shortest time."""
-        priorities = [pod.priority for pod in self.pods]
-        highest = max(priorities)
-        started = min(pod.started_at for pod in self.pods if pod.priority == highest)
-        # 2**31 (MaxInt32+1) makes every priority count as at least 0. Without it, a node with many pods of negative
-        # priority would look cheaper than one with few of them (pickOneNodeForPreemption).
-        return self.breaks, highest, sum(one + 2**31 for one in priorities), len(priorities), _descending_key(started)
+    def loss(self) -> Loss:
+        return loss_of(self.pods, self.breaks)
 
 
 _NOTHING: tuple[int | None, bool, None] = (None, False, None)
+_ONLY_TRIED: tuple[int | None, bool, None] = (None, True, None)
 
 
 def best_eviction(
     world: World, pod: WantedPod, nodes: Iterable[NodeState], rules: PodRules, budgets: Sequence[Object]
 ) -> Eviction | None:
-    """The eviction that loses the least; None if none helps."""
+    """The eviction that loses the least, the first of several; None if none helps."""
     if not pod.preempts:
         return None
-    found = []
-    by_amounts = world.only_amounts(pod)
+    best: Eviction | None = None
+    is_simple, has_rules = world.only_amounts(pod), rules.matter
     # The same pod looks at the same nodes again and again.
     _pod, known = world.evictions.setdefault(id(pod), (pod, {}))
     for state in nodes:
-        if not by_amounts or state.nominated:
-            found.append(_eviction(world, pod, state, rules, budgets))
-            continue
-        content, social, eviction = known.get(state.name, _NOTHING)
+        by_amounts = is_simple and not state.nominated
+        content, social, eviction = known.get(state.name, _NOTHING) if by_amounts else _ONLY_TRIED
         if content != state.content:
             lower = state.lower_than(pod.priority)
-            social = rules.matter and any(
-                rules.concerns(one.namespace, one.labels, one.keeps_off) for one in lower.pods
-            )
-            eviction = None if social else _by_amounts(pod, state, lower, budgets)
-            known[state.name] = state.content, social, eviction
+            if not lower.pods or (best is not None and lower.least_loss >= best.loss):
+                continue
+            if by_amounts:
+                social = has_rules and any(
+                    rules.concerns(one.namespace, one.labels, one.keeps_off) for one in lower.pods
+                )
+                eviction = None if social else _eviction_by_amounts(pod, state, lower, budgets)
+                known[state.name] = state.content, social, eviction
         if social:
-            found.append(_eviction(world, pod, state, rules, budgets))
-        elif eviction and not (rules.matter and rules.refuse(state.node)):
-            found.append(eviction)
-    return min(filter(None, found), key=attrgetter("loss"), default=None)
+            eviction = _eviction(world, pod, state, rules, budgets)
+        elif eviction is not None and has_rules and rules.refuse(state.node):
+            continue
+        if eviction is not None and (best is None or eviction.loss < best.loss):
+            best = eviction
+    return best
 
 
-def _by_amounts(pod: WantedPod, state: NodeState, lower: PodsOnNode, budgets: Sequence[Object]) -> Eviction | None:
+def _eviction_by_amounts(
+    pod: WantedPod, state: NodeState, lower: PodsOnNode, budgets: Sequence[Object]
+) -> Eviction | None:
     """The same as ``_eviction`` where no rule is about the pods of lower priority, by arithmetic."""
     places = state.most - len(state.pods) + len(lower.pods) - 1
-    if not lower.pods or places < 0 or not _is_enough(pod, state, lower) or state.copies(pod):
+    if places < 0 or not _is_enough(pod, state, lower) or state.copies(pod):
         return None
     # Pods that a budget protects are reprieved first, then the others, each the most important first.
     protected = _protected(lower.pods, budgets) if budgets else set()
@@ -105,7 +104,7 @@ def _eviction(
 ) -> Eviction | None:
     found = state.lower_than(pod.priority)
     lower = found.pods
-    if not lower or not _is_enough(pod, state, found):
+    if not _is_enough(pod, state, found):
         return None
     refusal = world.refuse(pod, state, rules)
     if refusal is None or refusal.lasts:
@@ -157,11 +156,3 @@ def _protected(pods: Iterable[PlacedPod], budgets: Sequence[Object]) -> set[str]
             if left[index] < 0:
                 found.add(pod.uid)
     return found
-
-
-def _descending_key(time: str) -> str:
-    """Sorts the latest time first: the complement of each digit."""
-    return time.translate(_COMPLEMENT)
-
-
-_COMPLEMENT = str.maketrans("0123456789", "9876543210")

@@ -7,12 +7,11 @@ because the first that refuses a node decides whether preemption may help there.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ...cluster.admitted_pod import WantedPod
 from ...cluster.node_affinity import selects_node
@@ -21,6 +20,7 @@ from ...cluster.pod_facts import PODS, HostPort, PlacedPod, RoomyNode
 from ...cluster.pod_requests import Amounts
 from ...cluster.taints import is_tolerated, untolerated_taints
 from .pod_rules import PodRules, Refusal
+from .pods_on_node import PodsOnNode
 
 CORDONED, TAINTED, NOT_SELECTED = "cordoned", "taint", "node selector or affinity"
 PORTS, RESOURCES, TOO_MANY_PODS = "host port in use", "resources", "too many pods"
@@ -43,13 +43,6 @@ class NodeCheck(Protocol):
     def put_back(self, pod: PlacedPod) -> None: ...
 
 
-class PodsOnNode(NamedTuple):
-    """Some of the pods on a node, the most important first, and what they request together."""
-
-    pods: Sequence[PlacedPod]
-    requests: Amounts
-
-
 @dataclass
 class NodeState:
     """A node and what pods leave of it."""
@@ -62,6 +55,7 @@ class NodeState:
     content: int = 0  # the same whenever the same pods are there
     _lower: dict[int, PodsOnNode] = field(default_factory=dict)  # by priority, of the pods that are there now
     _ending: PodsOnNode | None = None
+    _emptied: tuple[Amounts, int] | None = None
     name: str = field(init=False)
     most: int = field(init=False)  # pods
 
@@ -81,9 +75,8 @@ class NodeState:
         """The pods that one of this priority may preempt."""
         if priority not in self._lower:
             lower = [other for other in self.pods.values() if other.priority < priority]
-            # MoreImportantPod of pkg/scheduler/util: the higher priority, then the pod that started earlier.
             lower.sort(key=lambda other: (-other.priority, other.started_at))
-            self._lower[priority] = PodsOnNode(lower, _sum_of_requests(lower))
+            self._lower[priority] = PodsOnNode(lower)
         return self._lower[priority]
 
     @property
@@ -91,19 +84,23 @@ class NodeState:
         """The pods that do not come back at once when they end."""
         if self._ending is None:
             pods = [pod for pod in self.pods.values() if pod.owner not in ENDLESS]
-            self._ending = PodsOnNode(pods, _sum_of_requests(pods))
+            self._ending = PodsOnNode(pods)
         return self._ending
+
+    @property
+    def emptied(self) -> tuple[Amounts, int]:
+        """What it has, and its places for pods, once all pods have ended that may."""
+        if self._emptied is None:
+            ended = self.ending
+            free = {name: amount + ended.requests.get(name, 0) for name, amount in self.free.items()}
+            self._emptied = free, self.most - len(self.pods) + len(ended.pods)
+        return self._emptied
 
     def left_for(self, pod: WantedPod, *, empty: bool = False) -> list[int]:
         """What it has of the resources of a pod, and places for pods at last; if ``empty``, once all pods have ended
         that may. Room is kept for pods that are nominated and as important."""
-        free = self.free
-        left = [free.get(resource, 0) for resource in pod.requests]
-        left.append(self.most - len(self.pods))
-        if empty:
-            ended = self.ending.requests
-            left = [*(amount + ended.get(name, 0) for amount, name in zip(left, pod.requests, strict=False)), left[-1]]
-            left[-1] += len(self.ending.pods)
+        free, places = self.emptied if empty else (self.free, self.most - len(self.pods))
+        left = [*(free.get(resource, 0) for resource in pod.requests), places]
         for other in self.nominated:
             # addGENominatedPods: nominated pods of equal or higher priority are treated as if they ran there.
             if other.priority >= pod.priority and not (empty and other.owner not in ENDLESS):
@@ -113,17 +110,21 @@ class NodeState:
 
     def copies(self, pod: WantedPod, *, empty: bool = False) -> int:
         """How many copies of the pod it has room for, by amounts alone."""
-        left = self.left_for(pod, empty=empty)
-        room = left.pop()
-        for free, amount in zip(left, pod.requests.values(), strict=True):
-            if free < room * amount:
-                room = free // amount
+        if self.nominated:
+            *left, room = self.left_for(pod, empty=empty)
+            free = dict(zip(pod.requests, left, strict=True))
+        else:
+            free, room = self.emptied if empty else (self.free, self.most - len(self.pods))
+        for resource, amount in pod.requests.items():
+            left_of_it = free.get(resource, 0)
+            if left_of_it < room * amount:
+                room = left_of_it // amount
         return max(0, room)
 
     def _take(self, pod: PlacedPod, sign: int) -> None:
         free = self.free
         self._lower.clear()
-        self._ending = None
+        self._ending = self._emptied = None
         self.content ^= hash(pod.use.uid)
         for resource, amount in pod.requests.items():
             free[resource] = free.get(resource, 0) - sign * amount
@@ -131,14 +132,6 @@ class NodeState:
             self.ports[port] += sign
             if not self.ports[port]:
                 del self.ports[port]
-
-
-def _sum_of_requests(pods: Iterable[PlacedPod]) -> Amounts:
-    requests: Amounts = {}
-    for pod in pods:
-        for resource, amount in pod.requests.items():
-            requests[resource] = requests.get(resource, 0) + amount
-    return requests
 
 
 class World:
@@ -162,7 +155,6 @@ class World:
         self._rules: list[PodRules] = []
         self._suitable: dict[str, tuple[list[NodeState], Counter[str]]] = {}
         self._places: dict[tuple[str, ...], dict[str, str]] = {}  # by the keys of a topology, and node
-        self._selections: dict[int, tuple[WantedPod, str]] = {}  # by identity, with what keeps it
         self._made = 0
         self.evictions: dict[int, tuple[WantedPod, dict[str, tuple[int, bool, Any]]]] = {}  # see victims.py
         for pod in pods:
@@ -265,12 +257,12 @@ class World:
         """The rules between the pod and those on nodes, kept up while pods come and go."""
         rules = PodRules(pod, self.namespaces)
         for other in self._picky.values():
-            rules.count_kept_off(self._node_of(other), other.namespace, other.keeps_off)
+            rules.count_kept_off(self._roomy_node_of(other), other.namespace, other.keeps_off)
         if pod.minds_its_own:
             rules.count_nodes(state.node for state in self.nodes.values())
             for others in self._pods_meant(pod):
-                for other in others.values():
-                    node = self._node_of(other)
+                for other in rules.minded(others.values()):
+                    node = self._roomy_node_of(other)
                     rules.count(node, other.namespace, other.labels, (), is_ending=other.is_ending)
         self._rules.append(rules)
         try:
@@ -278,7 +270,7 @@ class World:
         finally:
             self._rules.remove(rules)
 
-    def _node_of(self, pod: PlacedPod) -> RoomyNode:
+    def _roomy_node_of(self, pod: PlacedPod) -> RoomyNode:
         return self.nodes[self._where[pod.uid]].node
 
     def _pods_meant(self, pod: WantedPod) -> list[dict[str, PlacedPod]]:
@@ -289,19 +281,9 @@ class World:
         names = {pod.namespace, *(name for term in terms for name in term.get("namespaces") or ())}
         return [self._here[name] for name in sorted(names) if name in self._here]
 
-    def selection(self, pod: WantedPod) -> str:
-        """What of the pod decides which nodes are suitable; the same for pods that are alike in it."""
-        known = self._selections.get(id(pod))
-        if known is None or known[0] is not pod:
-            spec = pod.spec
-            affinity = (spec.get("affinity") or {}).get("nodeAffinity")
-            key = json.dumps([spec.get("nodeSelector"), affinity, spec.get("tolerations")], sort_keys=True)
-            known = self._selections[id(pod)] = pod, key
-        return known[1]
-
     def suitable(self, pod: WantedPod) -> tuple[list[NodeState], Counter[str]]:
         """The nodes that the pod may ever run on, as they are; and why not on how many of the others."""
-        key = self.selection(pod)
+        key = pod.selection
         if key not in self._suitable:
             found, refused = [], Counter[str]()
             for state in self.nodes.values():

@@ -20,6 +20,7 @@ from ...manifest.problems import enumerated
 from ...quantity import parse
 from ..directory.directory_plan import PlannedManifest
 from ..fit.fit import AFTER_PREEMPTION, AFTER_QUOTA, NOW, UNKNOWN
+from ..fit.fit_rows import CREATED_FIRST
 
 # What these have in memory is gone with their pods. A service has none, and its pods are replaced one after the other.
 _LOSE_WORK = ("training", "notebook")
@@ -59,6 +60,7 @@ class PlanEffect:
     def row(self) -> dict[str, Any]:
         manifest, plan = self.manifest, self.manifest.plan
         fit = manifest.fit or {}
+        reason = fit.get("reason") or ""
         steps = [step for step in (*plan.prerequisites, *plan.steps) if step.action is not Action.UNCHANGED]
         return {
             "kind": manifest.kind,
@@ -77,7 +79,7 @@ class PlanEffect:
             "stops": self.stops or None,
             "resources": [resource_result(step) for step in steps],
             "verdict": fit.get("verdict"),
-            "reason": fit.get("reason") if fit.get("verdict") not in (None, NOW) else None,
+            "reason": reason if fit.get("verdict") not in (None, NOW) or CREATED_FIRST in reason else None,
             "hint": fit.get("hint"),
             "preempts": [f"{one['namespace']}/{one['name']}" for one in fit.get("preempts") or ()],
             "note": plan.kept or (plan.ended.reason if plan.ended else "") or None,
@@ -101,15 +103,19 @@ def plan_effect(manifest: PlannedManifest, pods: Iterable[Object], now: float) -
         return PlanEffect(manifest, number, number, gpus, gpus, asked, asked, asked)
     fit = manifest.fit or {}
     ending = _ending_pods(step, list(holding), wanted)
-    if _is_stuck(step, fit):  # The update goes no further than its first new pods: the other old ones serve.
-        surge, unavailable = _surge_and_unavailable(step.desired)
-        ending, wanted = ending[: max(0, len(holding) + unavailable - wanted)], wanted + surge
+    room = {one["node"]: one["pods"] for one in fit.get("nodes") or ()}
+    rollout = fit.get("rollout")
+    if rollout:  # It does not get through: some of the old pods serve on, and some wait.
+        ended = max(0, len(held) - rollout["old"]) + max(0, number - len(held) - rollout["old_waiting"])
+        ending = sorted(holding, key=held.__contains__)[:ended]
+        wanted = sum(rollout.values()) + sum(room.values())
     lost = [holding[uid] for uid in ending if manifest.kind in _LOSE_WORK]
     if fit.get("quotas") or fit.get("verdict") == AFTER_QUOTA:
         wanted = min(wanted, max(len(holding) - len(ending), _admitted_pods(fit)))
     starting = wanted - (len(holding) - len(ending))
-    room = {one["node"]: one["pods"] for one in fit.get("nodes") or ()}
-    if fit.get("verdict") not in (None, NOW, AFTER_PREEMPTION, UNKNOWN):  # Some of its pods may find room all the same.
+    if rollout:
+        starting = min(starting, sum(room.values()))
+    elif fit.get("verdict") not in (None, NOW, AFTER_PREEMPTION, UNKNOWN):  # Some may find room all the same.
         starting = min(starting, max(0, sum(room.values()) - (len(holding) - len(ending))))
     taken = max(0, starting) * each
     # Those that stay have their nodes.
@@ -148,18 +154,6 @@ def with_preemptions(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         return " ".join(filter(None, (row["note"], preempted))) or None
 
     return [{**row, "note": note(row)} for row in rows]
-
-
-def _is_stuck(step: Step, fit: Mapping[str, Any]) -> bool:
-    """Whether no new pod of a rolling update finds a node."""
-    runs = fit.get("verdict") in (None, NOW, AFTER_PREEMPTION, UNKNOWN)
-    return step.kind == "Deployment" and step.changes_pods and not step.replaces and not runs and not fit.get("nodes")
-
-
-def _surge_and_unavailable(deployment: Object) -> tuple[int, int]:
-    """``maxSurge`` and ``maxUnavailable``; jobs have numbers there (jobs/objects/deployments.py)."""
-    found = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}
-    return int(found.get("maxSurge", 1)), int(found.get("maxUnavailable", 0))
 
 
 def _admitted_pods(fit: Mapping[str, Any]) -> int:

@@ -11,8 +11,9 @@ import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.devices import inventory_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_facts import placed_pod, roomy_node
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import Fit, FitChange, fit_jobs
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_rows import fit_row
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_rows import Places, fit_row
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_snapshot import FitSnapshot
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.quota_rivals import with_rivals
 
 Object = dict[str, Any]
 GPU, HOST, RACK = "nvidia.com/gpu", "kubernetes.io/hostname", "rack"
@@ -61,7 +62,8 @@ def job(name: str = "new", number: int = 1, gpus: int = 1, *, requests: Object |
 def judged(nodes: list[Object], pods: list[Object], *jobs: Object, **lists: Any) -> list[Fit]:
     lists = {"priority_classes": CLASSES, **lists}
     snapshot = FitSnapshot([roomy_node(one) for one in nodes], [placed_pod(one) for one in pods], **lists)
-    return fit_jobs(snapshot.cluster({}), [snapshot.job_of([one]) for one in jobs])
+    cluster = snapshot.cluster({})
+    return with_rivals(cluster.quotas, fit_jobs(cluster, [snapshot.job_of([one]) for one in jobs]))
 
 
 def verdict(nodes: list[Object], pods: list[Object], one: Object, **lists: Any) -> str:
@@ -245,6 +247,103 @@ class TestPreemption:
         assert (found.verdict, found.after) == ("after_jobs", (("team", "p"), ("team", "q")))
 
 
+# The pods on one node of 8 GPUs, what the new pods of the rolling update request, and the jobs that are preempted.
+OLD = [
+    pod("web-0", "a", 1, metadata={"labels": {"app": "web"}}),
+    pod("web-1", "a", 1, metadata={"labels": {"app": "web"}}),
+]
+LESS = pod("less", "a", 1, priority=-10)
+ROLLS: dict[str, tuple[list[Object], Object, str, list[str]]] = {
+    "the room of the pod that ends": ([*OLD, pod("p", "a", 6)], job("web", 2), "now", []),
+    "other room first": ([*OLD, LESS], job("web", 2), "now", []),
+    "what is less important, while the old pod ends": (
+        [*OLD, LESS, pod("p", "a", 5)],
+        job("web", 2),
+        "after_preemption",
+        ["less"],
+    ),
+    "once only, because the next one gets the room of the first": (
+        [*OLD, LESS, pod("more", "a", 1, priority=-20), pod("p", "a", 4)],
+        job("web", 2),
+        "after_preemption",
+        ["more"],
+    ),
+    "its own pods are not preempted": (
+        [*OLD, pod("p", "a", 6, priority=2000)],
+        job("web", 2, priorityClassName="high"),
+        "now",
+        [],
+    ),
+    "the less important, also where the old pod is so too": (
+        [*OLD, LESS, pod("p", "a", 5)],
+        job("web", 2, priorityClassName="high"),
+        "after_preemption",
+        ["less"],
+    ),
+    "nothing, if it may not preempt": (
+        [*OLD, LESS, pod("p", "a", 5)],
+        job("web", 2, priorityClassName="low"),
+        "now",
+        [],
+    ),
+    "what a larger pod needs beside the room of one": (
+        [*OLD, LESS, pod("p", "a", 3)],
+        job("web", 2, gpus=2),
+        "after_preemption",
+        ["less"],
+    ),
+    "the room of all that end, if fewer pods come": ([*OLD, LESS, pod("p", "a", 5)], job("web", 1, gpus=2), "now", []),
+}
+
+
+def rolled(pods: list[Object], one: Object, surge: int, unavailable: int, **lists: Any) -> tuple[Fit, Any]:
+    lists = {"priority_classes": CLASSES, **lists}
+    snapshot = FitSnapshot([roomy_node(node("a"))], [placed_pod(each) for each in pods], **lists)
+    cluster = snapshot.cluster({})
+    one["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+    (fit,) = fit_jobs(cluster, [snapshot.job_of([one], rolls=True)])
+    assert len(cluster.world.nodes["a"].pods) == len(pods), "everything is as before"
+    return fit, fit_jobs(cluster, [snapshot.job_of([one])])[0]
+
+
+@pytest.mark.parametrize("case", ROLLS)
+def test_a_rolling_update_takes(case: str) -> None:
+    pods, one, expected, preempted = ROLLS[case]
+    fit, without_old = rolled(pods, one, 0, 1)
+    assert (fit.verdict, [name for _namespace, name in fit.evicted]) == (expected, preempted)
+    assert (fit.rollout, without_old.verdict) == (None, "now")
+
+
+# The pods on one node of 8 GPUs, the new pods, maxSurge and maxUnavailable; how many new ones run, and what is left.
+FULL, ROOM_FOR_ONE = pod("p", "a", 6), pod("p", "a", 5)
+ALONE = pod("web-0", "a", 6, metadata={"labels": {"app": "web"}})
+STUCK_ROLLS: dict[str, tuple[list[Object], Object, int, int, int, tuple[int, int, int]]] = {
+    "a surplus pod that finds no room": ([*OLD, FULL], job("web", 2), 1, 0, 0, (2, 0, 1)),
+    "more pods, of which one finds room": ([*OLD, ROOM_FOR_ONE], job("web", 4), 0, 1, 1, (2, 0, 1)),
+    "more pods and no room": ([*OLD, FULL], job("web", 4), 0, 1, 0, (2, 1, 1)),
+    "larger pods": ([*OLD, FULL], job("web", 2, gpus=3), 0, 1, 0, (1, 0, 1)),
+    "larger pods, of which the first takes the room of two": ([*OLD, FULL], job("web", 1, gpus=3), 0, 1, 0, (0, 0, 1)),
+    "larger pods, of which one finds room": ([*OLD, ROOM_FOR_ONE], job("web", 2, gpus=2), 0, 1, 1, (0, 0, 1)),
+}
+
+
+@pytest.mark.parametrize("case", STUCK_ROLLS)
+def test_a_rolling_update_that_does_not_get_through_leaves(case: str) -> None:
+    """As the Deployment controller of Kubernetes 1.36 does."""
+    pods, one, surge, unavailable, running, left = STUCK_ROLLS[case]
+    fit, _without_old = rolled(pods, one, surge, unavailable)
+    assert (len(fit.nodes), tuple(fit.rollout or ())) == (running, left)
+    assert fit.verdict == "after_jobs"
+
+
+def test_a_rolling_update_whose_old_pods_keep_the_room_never_gets_through() -> None:
+    fit, without_old = rolled([ALONE], job("web", 1, gpus=6), 1, 0)
+    assert (fit.verdict, fit.after, fit.rollout) == ("never", (), (1, 0, 1))
+    assert without_old.verdict == "now"
+    row = fit_row(fit, "compute", Places([]), {}, datetime.now(timezone.utc))
+    assert row["reason"].endswith("One of its former pods serves on.")
+
+
 class TestWaiting:
     def test_for_as_few_jobs_as_are_needed(self) -> None:
         pods = [pod("p", "a", 4), pod("q", "b", 8), pod("r", "a", 2)]
@@ -330,6 +429,26 @@ def test_more_quota_is_no_help_where_no_node_takes_the_pods(nodes: list[Object],
     assert (found.verdict, found.fits_nowhere) == (expected, expected == "never")
     assert len(found.lacks) == 1
     assert bool(found.refusals) == found.fits_nowhere
+
+
+@pytest.mark.parametrize(
+    ("gpus", "hard", "running", "left"),
+    [(1, "2", 2, None), (2, "3", 1, (0, 0, 0)), (4, "3", 0, (1, 0, 0))],
+    ids=["all new pods", "one", "none"],
+)
+def test_a_rolling_update_goes_as_far_as_the_quota_lets_it(
+    gpus: int, hard: str, running: int, left: tuple[int, int, int] | None
+) -> None:
+    one = quota({f"requests.{GPU}": hard}, {f"requests.{GPU}": "2"})
+    fit, _without_old = rolled(OLD, job("web", 2, gpus=gpus), 0, 1, quotas={"team": [one]})
+    assert (len(fit.nodes), fit.rollout) == (running, left)
+
+
+def test_where_a_rolling_update_stops_is_not_known_without_the_nodes() -> None:
+    snapshot = FitSnapshot(None, [placed_pod(each) for each in OLD], priority_classes=CLASSES)
+    (fit,) = fit_jobs(snapshot.cluster({}), [snapshot.job_of([job("web", 2)], rolls=True)])
+    row = fit_row(fit, "compute", Places([]), {}, datetime.now(timezone.utc))
+    assert (row["verdict"], row.get("rollout")) == ("unknown", None)
 
 
 def test_without_the_nodes_a_quota_is_all_that_is_known() -> None:
@@ -847,9 +966,33 @@ def test_of_two_jobs_that_compete_for_a_quota_either_may_wait(used: str, compete
     waiting = found["second"] if found["second"].lacks else found["first"]
     other = "first" if waiting is found["second"] else "second"
     assert waiting.rivals == ((("team", other),) if compete else ())
-    reason = fit_row(waiting, "training", [], {}, datetime(2026, 1, 1, tzinfo=timezone.utc))["reason"]
+    reason = fit_row(waiting, "training", Places([]), {}, datetime(2026, 1, 1, tzinfo=timezone.utc))["reason"]
     told = f" Job team/{other} of this task needs it too, and whichever is created first gets it."
     assert reason.endswith(told) is compete, reason
+    assert found[other].rivals == ((("team", waiting.job.name),) if compete else ()), "the order may be the other one"
+
+
+@pytest.mark.parametrize(("used", "competes"), [("8", True), ("14", False)])
+def test_a_job_that_is_preempted_competes_for_its_quota(used: str, competes: bool) -> None:
+    """Its pod gives back what it uses, and its controller creates another one: either may be first."""
+    hard = quota({f"requests.{GPU}": "8"}, {f"requests.{GPU}": used})
+    other = job("other", gpus=8, priorityClassName="high")
+    other["metadata"]["namespace"] = "others"
+    pods = [pod("low", "a", 8, priority=-10)]
+    _first, waiting = judged([node("a"), node("b", 4)], pods, other, job("new", gpus=4), quotas={"team": [hard]})
+    assert (waiting.verdict, waiting.replaced) == ("after_quota", (("team", "low"),) if competes else ())
+    reason = fit_row(waiting, "training", [], {}, datetime(2026, 1, 1, tzinfo=timezone.utc))["reason"]
+    told = " Job team/low, which is preempted, needs it too, and whichever is created first gets it."
+    assert reason.endswith(told) is competes, reason
+
+
+def test_what_a_job_preempts_itself_comes_after_it() -> None:
+    hard = quota({f"requests.{GPU}": "16"}, {f"requests.{GPU}": "8"})
+    jobs = job("first", gpus=8, priorityClassName="high"), job("second", gpus=1)
+    pods = [pod("low", "a", 8, priority=-10)]
+    first, second = judged([node("a"), node("b", 1)], pods, *jobs, quotas={"team": [hard]})
+    assert (first.evicted, first.rivals, first.replaced) == ((("team", "low"),), (("team", "second"),), ())
+    assert (second.rivals, second.replaced) == ((("team", "first"),), (("team", "low"),))
 
 
 def test_a_job_that_waits_for_its_gates_may_leave_its_room_to_others() -> None:

@@ -60,6 +60,7 @@ HAS_SOME = {
     "quotas": [{"requested": "8", "used": "3", "hard": "9"}],
 }  # fmt: skip
 NO_ROOM = {"verdict": "after_jobs", "nodes": []}
+STUCK = {**NO_ROOM, "rollout": {"old": 2, "old_waiting": 0, "new_waiting": 1}}
 
 Case = tuple[str, str, Action, int, int, tuple[Change, ...], Any, dict[str, Any]]
 # kind, workload, action, pods that there are, pods wanted, changes, fit -> what is expected
@@ -85,8 +86,14 @@ CASES: dict[str, Case] = {
         {"ending": frozenset({"p0", "p1"}), "hours_lost": 0.0, "restarts": True, "gpus_before": 4},
     ),
     "a service whose new pods find no node": (
-        "compute", "Deployment", Action.UPDATE, 2, 2, (TEMPLATE,), NO_ROOM,
+        "compute", "Deployment", Action.UPDATE, 2, 2, (TEMPLATE,), STUCK,
         {"ending": frozenset(), "pods_after": 3, "gpus_after": 4, "restarts": False},
+    ),
+    "a service that gets more new pods than find nodes": (
+        "compute", "Deployment", Action.UPDATE, 2, 4, (TEMPLATE, REPLICAS),
+        {"verdict": "after_jobs", "nodes": [{"node": "node-2", "pods": 2}],
+         "rollout": {"old": 1, "old_waiting": 0, "new_waiting": 1}},
+        {"ending": frozenset({"p0"}), "pods_after": 4, "gpus_after": 6, "restarts": True},
     ),
     "a notebook that is rolled": (
         "notebook", "StatefulSet", Action.UPDATE, 1, 1, (TEMPLATE,), FITS,
