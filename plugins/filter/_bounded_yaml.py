@@ -9,7 +9,6 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: _bounded_yaml
 short_description: Read a YAML text of limited size
-version_added: 1.1.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - This plugin is for the playbooks and roles of this collection. It may change or be removed at any time.

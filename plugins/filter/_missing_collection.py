@@ -9,7 +9,6 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: _missing_collection
 short_description: Whether a collection is not installed
-version_added: 1.1.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - This plugin is for the roles of this collection. It may change or be removed at any time.

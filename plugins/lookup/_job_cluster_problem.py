@@ -9,7 +9,6 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: _job_cluster_problem
 short_description: Tell why it is not known which of several clusters has a job
-version_added: 1.1.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - This plugin is for the playbooks of this collection. It may change or be removed at any time.

@@ -9,7 +9,6 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: _saved_plan
 short_description: Read the options that a saved plan was made with
-version_added: 1.1.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - This plugin is for the playbooks of this collection. It may change or be removed at any time.

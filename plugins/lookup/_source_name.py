@@ -9,7 +9,6 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: _source_name
 short_description: Name the source of manifests
-version_added: 1.1.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - This plugin is for the playbooks of this collection. It may change or be removed at any time.
