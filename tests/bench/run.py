@@ -18,7 +18,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import datetime, timezone
 from pathlib import Path
+
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / ".cache" / "collections")]
@@ -42,6 +45,7 @@ from integration.monitoring import prometheus  # noqa: E402
 
 from tools import debian_programs  # noqa: E402
 from tools.peers import kubernetes_core  # noqa: E402
+from tools.tree import git  # noqa: E402
 
 FULL = os.environ.get("GPUCTL_BENCH_FULL") == "1"
 ROUNDS = int(os.environ.get("GPUCTL_BENCH_ROUNDS", "3"))
@@ -136,10 +140,18 @@ def _conditions() -> str:
     where = f"the cluster of {KUBECONFIG}" if KUBECONFIG else "a simulated API server on the same machine"
     command = f"make bench{' GPUCTL_BENCH_FULL=1' if FULL else ''}"
     tools = [_said("ansible-playbook", "--version"), _said("kubectl", "version", "--client")]
+    today = datetime.now(timezone.utc).date()
     return (
-        f"Measured with `{command}` against {where}: {os.cpu_count()} processors, Python {platform.python_version()}, "
-        f"{', '.join(tools)}, kubernetes.core {_peer_version()}; {rounds}."
+        f"Measured on {today} with `{command}`, {_measured_version()}, against {where}: {os.cpu_count()} processors, "
+        f"Python {platform.python_version()}, {', '.join(tools)}, kubernetes.core {_peer_version()}; {rounds}."
     )
+
+
+def _measured_version() -> str:
+    """``runwhere.gpuctl 1.1.0 (commit 1a2b3c4d)``"""
+    version = yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"]
+    commit = git(ROOT, "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*")
+    return f"runwhere.gpuctl {version}" + (f" (commit {commit.strip()})" if commit else "")
 
 
 def _said(*command: str) -> str:

@@ -79,7 +79,7 @@ def here(tmp_path: Path) -> Iterator[Ansible]:
         kubeconfig = tmp_path / "kubeconfig"
         cluster.kubeconfig(kubeconfig)
         api = Api(str(kubeconfig))
-        for name in ("team-a", "team-b", "team-c", "awx"):
+        for name in ("team-a", "team-b", "team-c", "alice", "awx"):
             api.create("namespace", {"metadata": {"name": name}})
         yield Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(kubeconfig)})
 

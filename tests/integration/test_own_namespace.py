@@ -34,7 +34,7 @@ def playbook(ansible: Ansible, name: str, **variables: Any) -> Run:
 def test_the_context_costs_no_request(ansible: Ansible, recorder: Recorder, namespace: str, fast_path: str, api: Api):
     own = with_context(ansible, recorder, namespace, GPUCTL_FAST_PATH=fast_path)
     recorder.clear()
-    created = own.job(definition=training())
+    created = own.job(definition=training(), wait=True)  # Why it waits would be asked for otherwise.
     assert created.changed, created.message
     assert api.get("job", "train", namespace)
     assert created.jobs["train"]["namespace"] == namespace

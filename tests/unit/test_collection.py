@@ -228,6 +228,14 @@ def test_a_checkout_keeps_no_token() -> None:
         assert all(step["with"]["persist-credentials"] is False for step in checkouts), file.name
 
 
+def test_no_line_of_a_plugin_is_longer_than_sanity_allows() -> None:
+    """pep8 of ansible-test takes 160 columns. Of the documentation of plugins, ruff says nothing."""
+    python = [name for name in files(ROOT) if name.startswith(("plugins/", "extensions/")) and name.endswith(".py")]
+    assert python
+    lines = ((name, number, line) for name in python for number, line in enumerate(_text(name).splitlines(), 1))
+    assert [f"{name}:{number}" for name, number, line in lines if len(line) > 160] == []
+
+
 def test_the_changelog_has_the_version_or_will_have_it() -> None:
     """Between two releases, galaxy.yml has the version of the next one. The changelog does not have its fragments."""
     version, releases = load("galaxy.yml")["version"], load("changelogs/changelog.yaml")["releases"]
