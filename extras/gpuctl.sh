@@ -8,7 +8,7 @@
 #   gpuctl help
 #
 # Generated from tools/gpuctl_commands.yml and playbooks/vars/playbooks.yml by tools/generate_reference.py.
-_gpuctl_first="create apply delete get query describe add remove label scale logs cp submit submit-training status accelerator-stack doctor usage history record-history monitoring idle pause resume restart rollback job-state copy onboard offboard workspace plan provision drift teardown notify requeue"
+_gpuctl_first="create apply delete get query describe add remove label scale logs cp submit submit-training status fit accelerator-stack doctor usage history record-history monitoring idle pause resume restart rollback job-state copy onboard offboard workspace plan provision drift teardown notify requeue"
 
 _gpuctl_second() {
   case "$1" in
@@ -164,6 +164,11 @@ _gpuctl_command() {
       summary='gpuctl status [NAME]'
       opts=''
       ;;
+    "fit")
+      book=fit takes=many into='gpuctl_src' fixed=''
+      summary='gpuctl fit -f FILE...'
+      opts=''
+      ;;
     "accelerator-stack")
       book=accelerator_stack takes=one into='' fixed=''
       summary='gpuctl accelerator-stack'
@@ -296,6 +301,7 @@ _gpuctl_command() {
     logs) opts="-n=gpuctl_namespace --name=gpuctl_name --namespace=gpuctl_namespace --tail=gpuctl_tail --grep=gpuctl_grep --follow,gpuctl_follow --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     copy) opts="-n=gpuctl_namespace --name=gpuctl_name --local=gpuctl_local --remote=gpuctl_remote --direction=gpuctl_direction --pod=gpuctl_pod --namespace=gpuctl_namespace --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     submit_training) opts="-n=gpuctl_namespace --name=gpuctl_name --image=gpuctl_image --cpu=gpuctl_cpu --memory=gpuctl_memory --command=gpuctl_command --gpu=gpuctl_gpu --gpu-type=gpuctl_gpu_type --node-count=gpuctl_node_count --pool=gpuctl_pool --priority=gpuctl_priority --description=gpuctl_description --workdirs=gpuctl_workdirs --namespace=gpuctl_namespace --wait,gpuctl_wait --rerun=gpuctl_rerun --on-immutable=gpuctl_on_immutable --recreate,gpuctl_recreate --preempt,gpuctl_preempt --strict,gpuctl_strict --takeover,gpuctl_takeover --upgrade,gpuctl_upgrade --force,gpuctl_force --force-conflicts,gpuctl_force_conflicts --wait-for=gpuctl_wait_for --wait-for-nodes,gpuctl_wait_for_nodes --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --notify-service=gpuctl_notify_service --all,gpuctl_all --show-objects,gpuctl_show_objects --hosts=gpuctl_hosts $opts" ;;
+    fit) opts="-f+gpuctl_src -n=gpuctl_namespace --src=gpuctl_src --namespace=gpuctl_namespace --allowed-namespaces=gpuctl_allowed_namespaces --output=gpuctl_output --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     accelerator_stack) opts="--vendor=gpuctl_vendor --state=gpuctl_state --hosts=gpuctl_hosts $opts" ;;
     doctor) opts="--fail-on=gpuctl_fail_on --all,gpuctl_all --prometheus-url=gpuctl_prometheus_url --prometheus-service=gpuctl_prometheus_service --hosts=gpuctl_hosts $opts" ;;
     usage) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --range=gpuctl_range --start=gpuctl_start --end=gpuctl_end --group-by=gpuctl_group_by --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --prices=gpuctl_prices --currency=gpuctl_currency --idle-below=gpuctl_idle_below --prometheus-url=gpuctl_prometheus_url --prometheus-service=gpuctl_prometheus_service --output=gpuctl_output --all,gpuctl_all --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
@@ -309,7 +315,7 @@ _gpuctl_command() {
     rollback) opts="-f+gpuctl_src -n=gpuctl_namespace --name=gpuctl_name --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --force,gpuctl_force --takeover,gpuctl_takeover --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     scale) opts="-f+gpuctl_src -n=gpuctl_namespace --name=gpuctl_name --replicas=gpuctl_replicas --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --force,gpuctl_force --takeover,gpuctl_takeover --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     job_state) opts="-f+gpuctl_src -n=gpuctl_namespace --yes,gpuctl_confirm={{gpuctl_name|default}} --state=gpuctl_state --name=gpuctl_name --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --replicas=gpuctl_replicas --confirm=gpuctl_confirm --missing-ok,gpuctl_missing_ok --force,gpuctl_force --takeover,gpuctl_takeover --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
-    onboard) opts="-n=gpuctl_namespace --name=gpuctl_name --account-kind=gpuctl_account_kind --level=gpuctl_level --namespace=gpuctl_namespace --gpu=gpuctl_gpu --cpu=gpuctl_cpu --memory=gpuctl_memory --object-counts=gpuctl_object_counts --storage=gpuctl_storage --storage-class=gpuctl_storage_class --access-mode=gpuctl_access_mode --claim=gpuctl_claim --registry=gpuctl_registry --registry-username=gpuctl_registry_username --docker-config=gpuctl_docker_config --kubeconfig=gpuctl_kubeconfig --token-days=gpuctl_token_days --server=gpuctl_server --hosts=gpuctl_hosts $opts" ;;
+    onboard) opts="-n=gpuctl_namespace --name=gpuctl_name --account-kind=gpuctl_account_kind --level=gpuctl_level --exec,gpuctl_exec --namespace=gpuctl_namespace --gpu=gpuctl_gpu --cpu=gpuctl_cpu --memory=gpuctl_memory --object-counts=gpuctl_object_counts --storage=gpuctl_storage --storage-class=gpuctl_storage_class --access-mode=gpuctl_access_mode --claim=gpuctl_claim --registry=gpuctl_registry --registry-username=gpuctl_registry_username --docker-config=gpuctl_docker_config --kubeconfig=gpuctl_kubeconfig --token-days=gpuctl_token_days --server=gpuctl_server --hosts=gpuctl_hosts $opts" ;;
     offboard) opts="-n=gpuctl_namespace --name=gpuctl_name --account-kind=gpuctl_account_kind --kubeconfig=gpuctl_kubeconfig --namespace=gpuctl_namespace --stop-jobs,gpuctl_stop_jobs --delete-data,gpuctl_delete_data --claim=gpuctl_claim --delete-namespaces,gpuctl_delete_namespaces --force,gpuctl_force --hosts=gpuctl_hosts $opts" ;;
     workspace) opts="-n=gpuctl_namespace --namespace=gpuctl_namespace --storage=gpuctl_storage --claim=gpuctl_claim --storage-class=gpuctl_storage_class --access-mode=gpuctl_access_mode --docker-config=gpuctl_docker_config --registry=gpuctl_registry --registry-username=gpuctl_registry_username --token=gpuctl_token --hosts=gpuctl_hosts $opts" ;;
     plan) opts="-f+gpuctl_dir -n=gpuctl_namespace --dir=gpuctl_dir --policies=gpuctl_policies --node-labels=gpuctl_node_labels --source=gpuctl_source --adopt=gpuctl_adopt --namespace=gpuctl_namespace --output=gpuctl_output --force,gpuctl_force --force-conflicts,gpuctl_force_conflicts --drain,gpuctl_drain --rerun=gpuctl_rerun --on-immutable=gpuctl_on_immutable --recreate,gpuctl_recreate --strict,gpuctl_strict --takeover,gpuctl_takeover --upgrade,gpuctl_upgrade --wait-for-nodes,gpuctl_wait_for_nodes --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
@@ -356,6 +362,8 @@ submit -f FILE...               Submit jobs and show their status
 submit-training NAME            Submit a training without a manifest
 status [NAME]                   Show pools, quotas and jobs, and why jobs are
                                 not running
+fit -f FILE...                  Find out whether jobs would run now, and what
+                                they wait for otherwise
 accelerator-stack               Install the software that nodes with
                                 accelerators need
 doctor                          Find what is wrong with a cluster, and what to
@@ -401,7 +409,7 @@ END
 gpuctl() {
   [ -z "${ZSH_VERSION-}" ] || emulate -L sh # words are split as in bash
   local book='' module='' args='' fixed='' takes='' into='' needs='' opts='' summary='' names='' declared=''
-  local word='' value='' given='' entry='' key='' items='' labels='' remove='' set='' REPLY=''
+  local word='' value='' given='' entry='' key='' items='' files='' labels='' remove='' set='' REPLY=''
   local -a run others
   others=(_gpuctl_words) # never empty: with set -u, an empty array is an error in old versions of bash
   case "${1-}" in '' | help | -h | --help) _gpuctl_help && return ;; esac
@@ -470,7 +478,7 @@ gpuctl() {
           shift
         fi
         case "$key" in
-          +*) _gpuctl_unsafe "$value" && items="$items${items:+, }$REPLY" ;;
+          +*) _gpuctl_unsafe "$value" && items="$items${items:+, }$REPLY" files=${key#+} ;;
           *) _gpuctl_set "${key#=}" "$value" ;;
         esac
         ;;
@@ -500,6 +508,7 @@ _gpuctl_words() {
       case "${1-} $#" in 'job '[2-9]) _gpuctl_error "one name only: $1 $2. Leave out the word job." || return ;; esac
       [ $# -lt 2 ] || { _gpuctl_error "one name only: $1 $2" || return; }
       [ $# = 0 ] || _gpuctl_set "$into" "$1"
+      [ -z "$items" ] || run+=(-e "{\"$files\": [$items]}")
       ;;
     copy)
       [ $# = 2 ] || { _gpuctl_error "give two paths, one of them as JOB:PATH." || return; }

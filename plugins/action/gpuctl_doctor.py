@@ -18,7 +18,7 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        if "checks" in result and not self._task.no_log:
+        if "checks" in result and not self._task.no_log and boolean(self._task.args.get("show", True), strict=False):
             everything = boolean(self._task.args.get("all") or False, strict=False)
             lines = doctor_screen(result, terminal_width(), everything=everything, paint=colored)
             print_screen(lines, cluster_of_several(task_vars or {}))

@@ -13,13 +13,18 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import p
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import hide_origin, shows_messages
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import cluster_of_several
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.merged_reports import UnfitResults, merged_result
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.merged_reports import (
+    UnfitResults,
+    limit_texts,
+    merged_result,
+)
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import with_option_names
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import unfit_report, write_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen import View, screen_lines
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.reports import report_of
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     changes_screen,
+    doctor_screen,
     error_screen,
     logs_screen,
     next_commands,
@@ -73,6 +78,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             lines = []
         elif report := report_of(given):
             lines = screen_lines(report, View(terminal_width(), everything, colored, levels_for(ENCODING)))
+        elif given.get("report") == "doctor":
+            lines = doctor_screen(given, terminal_width(), everything=everything, paint=colored)
+            lines += [line for text in limit_texts(given) for line in ["", *wrapped(text, terminal_width())]]
         elif rows and given.get("report") == "logs":
             lines = logs_screen(rows, colors=TaskScreen().colors)
         elif rows:

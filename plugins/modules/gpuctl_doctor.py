@@ -36,6 +36,12 @@ options:
     description: Whether to also print the checks that found nothing, and all places, however many there are.
     type: bool
     default: false
+  show:
+    description:
+      - Whether to print the checks. V(false) only returns them, for example for O(runwhere.gpuctl.gpuctl_show#module:clusters).
+    type: bool
+    default: true
+    version_added: 1.1.0
 seealso:
   - module: runwhere.gpuctl.gpuctl_status
 extends_documentation_fragment:

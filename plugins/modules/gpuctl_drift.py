@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: gpuctl_drift
-short_description: Take single fields back that others have changed
+short_description: Restore single fields that others have changed
 version_added: 1.1.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..module_utils.manifest.problems import number_of, qualified_name
+from .merged_reports import limit_texts
 from .report import Figures, Group, Groups, Logs, Report, Row, Section, Text
 from .text_table import cut
 
@@ -49,7 +50,7 @@ def drift_report(result: Mapping[str, Any]) -> Report:
     return Report(
         "Drift",
         [
-            Section("", [Text(str(result["msg"]))], on="screen"),
+            Section("", [Text(text) for text in (str(result["msg"]), *limit_texts(result))], on="screen"),
             Section("", [Figures([(title, changes[change], "") for change, title in _CHANGES.items()])], on="page"),
             Section("", [] if drift or problems else [Text("Everything is as declared.", "good")], on="page"),
             Section("Fields", [_fields(drift)]),
@@ -72,7 +73,7 @@ def _fields(rows: Iterable[Row]) -> Groups:
     objects: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if row["field"] is not None:
-            objects[row["kind"], row["namespace"], row["name"]].append(row)
+            objects[row.get("cluster"), row["kind"], row["namespace"], row["name"]].append(row)
     groups = [
         Group(
             f"{_row_place(own[0])} ({own[0]['manifest']}){_last_run(own[0])}:",
@@ -101,7 +102,8 @@ def _object_line(row: Row) -> str:
 
 def _problem_line(each: Row) -> str:
     about = f"{each['kind']} {each['manifest']}: " if each["manifest"] else ""
-    return f"{about}{each['problem'].removeprefix(about)}"
+    cluster = f"{each['cluster']}: " if each.get("cluster") else ""
+    return f"{cluster}{about}{each['problem'].removeprefix(about)}"
 
 
 def _hidden(number: int) -> str:
@@ -125,7 +127,7 @@ _PLAIN = re.compile(r"[\w./:,@%+\[\]-]+", re.ASCII)
 
 
 def _row_place(row: Row) -> str:
-    return qualified_name(row["kind"], row["namespace"], row["name"])
+    return qualified_name(row.get("cluster"), row["kind"], row["namespace"], row["name"])
 
 
 def _last_run(row: Row) -> str:

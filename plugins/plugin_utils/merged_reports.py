@@ -13,6 +13,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..module_utils.insight.drift.drift_rows import DRIFT_LEVELS
+from ..module_utils.insight.fit.fit import NOW
+from ..module_utils.insight.fit.fit_rows import VERDICTS, fit_summary
 from ..module_utils.insight.idle.idle_rules import idle_summary
 from ..module_utils.manifest.problems import enumerated
 from .screens import limits_of_clusters, own_namespace_texts
@@ -26,18 +29,21 @@ class UnfitResults(ValueError):
 
 def merged_result(clusters: Mapping[str, Any]) -> Result:
     """The result of each cluster that has one. Raises UnfitResults if none has, or if they are not of one report."""
-    read = {name: result for name, result in clusters.items() if isinstance(result, Mapping) and "results" in result}
+    read = {
+        name: result for name, result in clusters.items() if isinstance(result, Mapping) and _rows(result) is not None
+    }
     names = {str(result.get("report")) for result in read.values()}
     if not read:
         messages = (each.get("msg") if isinstance(each, Mapping) else None for each in clusters.values())
         raise UnfitResults("\n".join(dict.fromkeys(str(message) for message in messages if message)) or "no result")
     if len(names) > 1 or not names <= _MERGES.keys():
         raise UnfitResults(f"O(clusters): {enumerated(sorted(names), 'and')} is no report of several clusters.")
-    rows = [{"cluster": name, **row} for name, result in read.items() for row in result["results"]]
+    rows = [{"cluster": name, **row} for name, result in read.items() for row in _rows(result) or ()]
     (report,) = names
     return {
         **next(iter(read.values())),
         "results": rows,
+        "msg": _summaries(read),
         **_MERGES[report](rows, read),
         "namespace": None,
         "clusters": [
@@ -45,6 +51,29 @@ def merged_result(clusters: Mapping[str, Any]) -> Result:
         ],
         "missing": [name for name in clusters if name not in read],
     }
+
+
+def _rows(result: Result) -> Sequence[Result] | None:
+    rows: Sequence[Result] | None = result.get("results", result.get("checks"))
+    return rows
+
+
+def _summaries(read: Mapping[str, Result]) -> str:
+    """What each cluster's result says, those that say the same together."""
+    return " ".join(_named_by_cluster({name: [str(result.get("msg") or "")] for name, result in read.items()}))
+
+
+def _named_by_cluster(texts: Mapping[str, Iterable[str]]) -> list[str]:
+    """Each text once, after the names of the clusters that it is about."""
+    return [f"{enumerated(those, 'and')}: {text}" for text, those in _clusters_by_text(texts).items() if text]
+
+
+def _clusters_by_text(texts: Mapping[str, Iterable[str]]) -> Mapping[str, list[str]]:
+    names: dict[str, list[str]] = defaultdict(list)
+    for name, own in texts.items():
+        for text in own:
+            names[text].append(name)
+    return names
 
 
 def limit_texts(result: Result) -> list[str]:
@@ -60,10 +89,8 @@ def limit_texts(result: Result) -> list[str]:
 
 def _merged_usage(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dict[str, Any]:
     results = list(read.values())
-    notes: dict[str, list[str]] = defaultdict(list)
-    for name, result in read.items():
-        for note in result["notes"]:
-            notes[note].append(name)
+    shared = set.intersection(*(set(result["notes"]) for result in results))
+    own = {name: [note for note in result["notes"] if note not in shared] for name, result in read.items()}
     return {
         "results": sorted(rows, key=lambda row: -row["held_hours"]),
         "group_by": ["cluster", *results[0]["group_by"]],
@@ -73,9 +100,7 @@ def _merged_usage(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dic
         "capacity_hours": _sum_if_all(result["capacity_hours"] for result in results),
         "unallocated_hours": _sum_if_all(result["unallocated_hours"] for result in results),
         "source": "; ".join(dict.fromkeys(result["source"] for result in results)),
-        "notes": [
-            note if len(names) == len(read) else f"{enumerated(names, 'and')}: {note}" for note, names in notes.items()
-        ],
+        "notes": [*(note for note in results[0]["notes"] if note in shared), *_named_by_cluster(own)],
     }
 
 
@@ -95,20 +120,20 @@ def _sum_of_usage(totals: Sequence[Result]) -> dict[str, Any]:
     measured = [total["coverage"] * total["held_hours"] for total in totals if total["coverage"] is not None]
     return {
         "accelerators": [devices[key] for key in sorted(devices)],
-        **{name: _sum(total[name] for total in totals) for name in _ADDED},
+        **{name: _total_of(total[name] for total in totals) for name in _ADDED},
         "coverage": round(sum(measured) / held, 4) if measured and held else None,
         "peak_memory_bytes": max((total["peak_memory_bytes"] or 0 for total in totals), default=0) or None,
     }
 
 
-def _sum(values: Iterable[float | None]) -> float | None:
+def _total_of(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return round(sum(known), 4) if known else None
 
 
 def _sum_if_all(values: Iterable[float | None]) -> float | None:
     found = list(values)
-    return None if None in found else _sum(found)
+    return None if None in found else _total_of(found)
 
 
 def _merged_idle(rows: list[dict[str, Any]], _read: Mapping[str, Result]) -> dict[str, Any]:
@@ -118,7 +143,75 @@ def _merged_idle(rows: list[dict[str, Any]], _read: Mapping[str, Result]) -> dic
     }
 
 
+def _merged_drift(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dict[str, Any]:
+    return {
+        "results": sorted(rows, key=lambda row: DRIFT_LEVELS.index(row["level"])),
+        **_rows_of_clusters(read, "undeclared", "problems"),
+        "passed": all(result["passed"] for result in read.values()),
+        "unmarked": sum(result["unmarked"] for result in read.values()),
+        "counts": _sums(result["counts"] for result in read.values()),
+    }
+
+
+def _merged_plan(_rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dict[str, Any]:
+    """Only to be looked at: each cluster has a plan of its own, which no other can be brought to."""
+    return {
+        **_rows_of_clusters(read, "problems", "not_declared", "pools", "nodes", "teams", "quotas"),
+        "notes": _named_by_cluster({name: result["notes"] for name, result in read.items()}),
+        "unchanged": sum(result["unchanged"] for result in read.values()),
+        "totals": _sums(result["totals"] for result in read.values()),
+        "made_at": max(result["made_at"] for result in read.values()),
+        "plan": None,
+    }
+
+
+def _merged_doctor(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dict[str, Any]:
+    return {
+        "checks": rows,
+        "passed": all(result["passed"] for result in read.values()),
+        "hint": " ".join(_named_by_cluster({name: [result["hint"] or ""] for name, result in read.items()})) or None,
+        "counts": _sums(result["counts"] for result in read.values()),
+    }
+
+
+def _merged_fit(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dict[str, Any]:
+    """Of each job, first the clusters in which it runs soonest."""
+    places = {name: place for place, name in enumerate(dict.fromkeys(row["name"] for row in rows))}
+    own = {name: result["not_judged"] for name, result in read.items()}
+    return {
+        "results": sorted(rows, key=lambda row: (places[row["name"]], VERDICTS.index(row["verdict"]))),
+        "msg": _where_they_fit(read),
+        "not_judged": [f"{text} ({enumerated(those, 'and')})" for text, those in _clusters_by_text(own).items()],
+    }
+
+
+def _where_they_fit(read: Mapping[str, Result]) -> str:
+    jobs = max((result["results"] for result in read.values()), key=len)
+    if not jobs:
+        return fit_summary(jobs)
+    them = f"job {jobs[0]['name']}" if len(jobs) == 1 else f"all {len(jobs)} jobs"
+    now = [name for name, result in read.items() if {row["verdict"] for row in result["results"]} == {NOW}]
+    if not now:
+        return f"No cluster would run {them} now."
+    return f"{enumerated(now, 'and')} would run {them} now. Submit there with --limit {now[0]}."
+
+
+def _rows_of_clusters(read: Mapping[str, Result], *keys: str) -> dict[str, list[Result]]:
+    """The rows of these lists, each with its cluster."""
+    return {key: [{"cluster": name, **row} for name, result in read.items() for row in result[key]] for key in keys}
+
+
+def _sums(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """``{"error": 1}`` and ``{"error": 2}`` -> ``{"error": 3}``"""
+    found = list(counts)
+    return {name: sum(each[name] for each in found) for name in found[0]}
+
+
 _MERGES: Mapping[str, Callable[[list[dict[str, Any]], Mapping[str, Result]], dict[str, Any]]] = {
     "usage": _merged_usage,
     "idle_jobs": _merged_idle,
+    "drift": _merged_drift,
+    "plan": _merged_plan,
+    "doctor": _merged_doctor,
+    "fit": _merged_fit,
 }

@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..module_utils.manifest.problems import abridged, number_of, qualified_name
+from .merged_reports import limit_texts
 from .report import Bar, Bars, Details, Figures, Names, Notes, Report, Row, Section, Table, Text
+from .screens import CLUSTER, place_of
 from .text_table import Column
 
 _FIRST, _NAMES = 12, 3
@@ -21,6 +23,7 @@ _JOBS = ("training", "inference", "notebook", "compute")
 _FOLLOWS = ("queue", "access", "priority")
 
 _CHANGE_COLUMNS = (
+    CLUSTER,
     Column("status", "CHANGE"),
     Column("kind", "KIND", drop=1),
     Column("name", "NAME", least=14),
@@ -32,18 +35,21 @@ _CHANGE_COLUMNS = (
     Column("fields", "FIELDS", optional=True, on="page"),
 )
 _POOL_COLUMNS = (
+    CLUSTER,
     Column("pool", "POOL", least=12),
     Column("nodes", "NODES", numeric=True),
     Column("gpus", "GPUS", numeric=True),
     Column("used", "IN USE", numeric=True),
 )
 _NODE_COLUMNS = (
+    CLUSTER,
     Column("node", "NODE"),
     Column("pool", "POOL"),
     Column("gpus", "GPUS", numeric=True),
     Column("used", "IN USE", numeric=True),
 )
 _TEAM_COLUMNS = (
+    CLUSTER,
     Column("namespace", "TEAM", least=12),
     Column("held", "GPUS HELD", numeric=True),
     Column("gpu", "GPU QUOTA", numeric=True, optional=True),
@@ -72,11 +78,11 @@ def plan_report(result: Mapping[str, Any]) -> Report:
     pools = Table(_POOL_COLUMNS, [_pool_cells(row) for row in result["pools"]], "Before and after", first=None)
     nodes = Table(_NODE_COLUMNS, [_node_cells(row) for row in result["nodes"]], "Nodes before and after")
     teams = Table(_TEAM_COLUMNS, _teams(result), "Where something changes", noun="team", first=_FIRST)
-    left = [f"{row['kind']} {_row_name(row)}" for row in result["not_declared"]]
+    left = [f"{row['kind']} {place_of(row)}" for row in result["not_declared"]]
     return Report(
         "Plan of changes to the GPU cluster",
         [
-            Section("", [Text(f"{sources}: {result['msg']}")], on="screen"),
+            Section("", [Text(text) for text in (f"{sources}: {result['msg']}", *limit_texts(result))], on="screen"),
             Section(
                 "Look at this first",
                 [
@@ -138,20 +144,18 @@ def _by_interest(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=rank)
 
 
-def _row_name(row: Row) -> str:
-    return qualified_name(row["namespace"], row["name"])
-
-
 def _problems(result: Row) -> list[str]:
     return [
-        line if _names_itself(each, line) else f"{each['kind']} {_row_name(each)}: {line}"
+        line if _names_itself(each, line) else f"{each['kind']} {place_of(each)}: {line}"
         for each in result["problems"]
         for line in str(each["problem"]).splitlines()
     ]
 
 
 def _names_itself(problem: Row, line: str) -> bool:
-    """Where it begins: a path that a policy forbids may have the name of the job as well."""
+    """Where it begins: a path that a policy forbids may have the name of the job as well. No line names its cluster."""
+    if problem.get("cluster"):
+        return False
     return not problem["name"] or str(problem["name"]) in line.partition(": ")[0]
 
 
@@ -162,14 +166,14 @@ def _reason_lines(rows: Iterable[Row]) -> list[str]:
             continue
         parts = [row["reason"], row["hint"] if row["reason"] else None, row["note"]]
         if text := " ".join(filter(None, parts)):
-            found.append(f"{_row_name(row)}: {text}")
+            found.append(f"{place_of(row)}: {text}")
     return found
 
 
 def _preemptions(rows: Iterable[Row]) -> list[str]:
     """Whose work ends for jobs of the plan: jobs of others, which no row is about."""
     return [
-        f"Preempts: {_row_name(row)} preempts {', '.join(row['preempts'])}, or others of the same priority."
+        f"Preempts: {place_of(row)} preempts {', '.join(row['preempts'])}, or others of the same priority."
         for row in rows
         if row["preempts"] and not row["problem"]
     ]
@@ -207,6 +211,7 @@ def _period(hours: float) -> str:
 
 def _pool_cells(row: Row) -> dict[str, Any]:
     return {
+        "cluster": row.get("cluster"),
         "pool": row["pool"],
         "nodes": _arrow(row["nodes_before"], row["nodes_after"]),
         "gpus": _arrow(row["gpus_before"], row["gpus_after"]),
@@ -238,7 +243,7 @@ def _pool_bars(result: Row) -> list[Bars]:
         for when in ("before", "after"):
             used, gpus = row[f"used_{when}"] or 0, row[f"gpus_{when}"] or 0
             segments = [("in use", float(used)), ("free", float(max(gpus - used, 0)))]
-            bars.append(Bar(f"{row['pool']} {when}", segments, f"{used} of {gpus}"))
+            bars.append(Bar(f"{qualified_name(row.get('cluster'), row['pool'])} {when}", segments, f"{used} of {gpus}"))
     return [Bars("GPUs in use", bars, ("in use", "free"), "GPUs")] if bars else []
 
 
@@ -248,14 +253,15 @@ def _node_moves(result: Row) -> list[str]:
     for node in result["nodes"]:
         if not node["moves"]:
             continue
+        name = qualified_name(node.get("cluster"), node["node"])
         if node["jobs"]:
-            jobs = abridged([f"{_row_name(job)} ({number_of(job['gpus'], 'GPU')})" for job in node["jobs"]], _NAMES)
+            jobs = abridged([f"{place_of(job)} ({number_of(job['gpus'], 'GPU')})" for job in node["jobs"]], _NAMES)
             lines.append(
-                f"{node['node']} moves from pool {node['pool_before']} to {node['pool_after']}. Pods on it continue, "
+                f"{name} moves from pool {node['pool_before']} to {node['pool_after']}. Pods on it continue, "
                 f"but new pods of these jobs go elsewhere: {jobs}."
             )
         else:
-            quiet.setdefault((node["pool_before"], node["pool_after"]), []).append(node["node"])
+            quiet.setdefault((node["pool_before"], node["pool_after"]), []).append(name)
     for (before, after), nodes in quiet.items():
         verb = "moves" if len(nodes) == 1 else "move"
         lines.append(f"{abridged(nodes, _NAMES)} {verb} from pool {before} to {after}. No job is on it.")
@@ -264,14 +270,18 @@ def _node_moves(result: Row) -> list[str]:
 
 def _teams(result: Row) -> list[dict[str, Any]]:
     """Namespaces in which something changes."""
-    teams: dict[str, dict[str, Any]] = {}
+    teams: dict[tuple[str, str], dict[str, Any]] = {}
     for row in result["teams"]:
-        teams[row["namespace"]] = {
+        teams[row.get("cluster") or "", row["namespace"]] = {
             "held": _arrow(row["gpus_before"], row["gpus_after"]),
             "changes": row["gpus_before"] != row["gpus_after"],
         }
     for row in result["quotas"]:
-        found = teams.setdefault(row["namespace"], {"held": "0", "changes": False})
+        found = teams.setdefault((row.get("cluster") or "", row["namespace"]), {"held": "0", "changes": False})
         found[row["resource"]] = _arrow(row["hard_before"], row["hard_after"])
         found["changes"] = found["changes"] or row["hard_before"] != row["hard_after"]
-    return [{"namespace": name, **teams[name]} for name in sorted(teams) if teams[name]["changes"]]
+    return [
+        {"cluster": cluster, "namespace": name, **teams[cluster, name]}
+        for cluster, name in sorted(teams)
+        if teams[cluster, name]["changes"]
+    ]

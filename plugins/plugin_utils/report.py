@@ -21,7 +21,7 @@ _WORDS = {
     "good": ("Running", "Succeeded", "active", "ok", "now", "create"),
     "warning": (
         *("Pending", "Partially Running", "Paused", "Unknown", "maintaining", "warning", "unknown", "not known"),
-        *("by preemption", "after other jobs", "after nodes return", "after quota", "restart", "recreate"),
+        *("by preemption", "after other jobs", "after nodes come", "after quota", "restart", "recreate"),
     ),
     "bad": ("Failed", "TimedOut", "faulty", "error", "never", "delete", "refused"),
 }

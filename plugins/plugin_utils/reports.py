@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .drift_report import drift_report
+from .fit_report import fit_report
 from .history_report import history_csv, history_report, recorded_report
 from .html_page import html_page
 from .idle_report import idle_report
@@ -24,6 +25,7 @@ Result = Mapping[str, Any]
 _REPORTS: Mapping[str, Callable[[Result], Report]] = {
     "plan": plan_report,
     "drift": drift_report,
+    "fit": fit_report,
     "usage": usage_report,
     "history": history_report,
     "recorded_runs": recorded_report,
@@ -45,7 +47,9 @@ def files_of(result: Result) -> Mapping[str, Callable[[Result], str]]:
     name = str(result.get("report"))
     if name not in _REPORTS or "results" not in result:
         return {}
-    return {**_DATA.get(name, {}), ".html": lambda result: html_page(_REPORTS[name](result))}
+    # A plan is applied to the cluster that it was made for.
+    data = {} if name == "plan" and "clusters" in result else _DATA.get(name, {})
+    return {**data, ".html": lambda result: html_page(_REPORTS[name](result))}
 
 
 def result_json(result: Result) -> str:
@@ -57,6 +61,7 @@ def result_json(result: Result) -> str:
 _DATA: Mapping[str, Mapping[str, Callable[[Result], str]]] = {
     "plan": {".json": result_json},
     "drift": {".json": result_json},
+    "fit": {".json": result_json},
     "usage": {".csv": usage_csv},
     "history": {".csv": history_csv},
 }

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..module_utils.cluster.pending_reason import SCHEDULER_SAYS
-from ..module_utils.insight.fit.fit_rows import SHORT_VERDICTS, fit_counts, fit_summary
+from ..module_utils.insight.fit.fit_rows import SHORT_VERDICTS, fit_counts
 from ..module_utils.insight.follow.terminal_text import terminal_text
 from ..module_utils.manifest.problems import abridged, enumerated, number_of
 from ..module_utils.printable import printable
@@ -197,6 +197,7 @@ def own_namespace_texts(namespace: str | None, verb: str = "show", done: str = "
 
 
 _CHECK_COLUMNS = (
+    CLUSTER,
     Column("title", "CHECK", least=16),
     Column("status", "RESULT"),
     Column("where", "WHERE", least=16, drop=1, optional=True),
@@ -208,10 +209,11 @@ def doctor_screen(result: Mapping[str, Any], width: int, *, everything: bool, pa
     checks = [check for check in result["checks"] if everything or check["status"] != "ok"]
     known = [check for check in checks if everything or check["status"] != "unknown"]
     rows = [{**check, "where": abridged([one["place"] for one in check["findings"]], _NAMES)} for check in known]
+    titles = dict.fromkeys(check["title"] for check in known)
     blocks = [
         wrapped(str(result["msg"]), width),
         table_lines(rows, _CHECK_COLUMNS, width, paint) if rows else [],
-        *(_findings(check, width, everything) for check in known),
+        *(_findings([each for each in known if each["title"] == title], width, everything) for title in titles),
         *_not_known(checks, result.get("hint"), width),
     ]
     return joined_blocks(blocks)
@@ -224,56 +226,29 @@ def _not_known(checks: Iterable[Row], hint: str | None, width: int) -> Iterator[
         if check["status"] == "unknown":
             groups["" if check["missing"] else check["reason"]].append(check)
     for reason, those in groups.items():
-        titles = ", ".join(check["title"] for check in those)
+        titles = ", ".join(dict.fromkeys(check["title"] for check in those))
         yield wrapped(f"Not known: {titles}. {reason or hint}", width, indent="  ")
 
 
-def _findings(check: Row, width: int, everything: bool) -> list[str]:
-    """Each problem once, with the places that share it."""
+def _findings(checks: Sequence[Row], width: int, everything: bool) -> list[str]:
+    """What a check has found, in one cluster or several: each problem once, with the places that share it."""
     groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for each in check["findings"]:
-        groups[each["level"], each["problem"], each["hint"]].append(each["place"])
+    for check in checks:
+        cluster = f"{check['cluster']}: " if check.get("cluster") else ""
+        for each in check["findings"]:
+            groups[each["level"], each["problem"], each["hint"]].append(f"{cluster}{each['place']}")
     shown = list(groups.items())[: None if everything else _ROWS]
     lines = []
     for (level, problem, hint), places in shown:
         where = abridged(places, len(places) if everything else _NAMES)
-        lines += wrapped(f"{check['title']} ({level}): {where}: {problem}. {hint}", width, indent="  ")
+        lines += wrapped(f"{checks[0]['title']} ({level}): {where}: {problem}. {hint}", width, indent="  ")
     return lines + rest_line(len(groups) - len(shown), "finding")
 
 
-_FIT_COLUMNS = (
-    Column("name", "NAME", least=16),
-    Column("namespace", "NAMESPACE", least=9),
-    Column("gpus", "GPUS"),
-    Column("shown_verdict", "RUNS"),
-    Column("runs_at", "AT", drop=1, optional=True),
-)
-
-
-def fit_screen(
-    rows: Sequence[Row], width: int, not_judged: Sequence[str] = (), *, everything: bool, paint: Paint
-) -> list[str]:
-    """Whether jobs would run: the verdicts, then why, with the cheapest change; those that do not run first. Then what
-    may refuse them all the same."""
-    if not rows:
-        return []
-    by_interest = sorted(rows, key=_by_verdict)
-    shown = by_interest if everything or len(rows) <= _ROWS else by_interest[:_FIRST_ROWS]
-    table = table_lines([_fit_cells(row) for row in shown], _FIT_COLUMNS, width, paint)
-    reasons = reasons_block(map(_explained, by_interest), width, None if everything else Room().reasons)
-    rest = [{**row, "verdict": SHORT_VERDICTS[row["verdict"]]} for row in by_interest[len(shown) :]]
-    others = wrapped(f"Not judged, and may refuse them: {abridged(list(not_judged), 5)}.", width) if not_judged else []
-    return joined_blocks([[fit_summary(rows)], [*table, *_counted_rest(rest, "verdict", width)], reasons, others])
-
-
-def _explained(fit: Row) -> Row:
+def explained_verdict(fit: Row) -> Row:
     """A verdict as the row of a reason, with the cheapest change."""
     status = None if fit["verdict"] == "unknown" else SHORT_VERDICTS[fit["verdict"]]  # The reason begins with it.
     return {**fit, "status": status, "reason": " ".join(filter(None, (fit["reason"], fit["hint"])))}
-
-
-def _fit_cells(row: Row) -> dict[str, Any]:
-    return {**row, "gpus": _gpus(row), "shown_verdict": SHORT_VERDICTS[row["verdict"]]}
 
 
 _VERDICTS = ("never", "after_quota", "after_nodes", "unknown", "after_jobs", "after_preemption", "now")
@@ -426,7 +401,7 @@ def _partitions(job: Row) -> str:
     return ", ".join(f"{each['amount']}x {each['partition']}" for each in parts)
 
 
-def _gpus(job: Row) -> str:
+def gpus_of(job: Row) -> str:
     """``2x8`` of two pods, ``8 of 16`` of a quota. A job that is not known requests nothing."""
     wanted, gpu = job.get("pods_wanted") or 0, job.get("gpu")
     if isinstance(gpu, Mapping):
@@ -438,14 +413,14 @@ def _gpus(job: Row) -> str:
 
 def _gpus_together(jobs: Sequence[Row]) -> str:
     """Of the trainings of a sweep, which request the same."""
-    return _gpus({**jobs[0], "pods_wanted": sum(job.get("pods_wanted") or 0 for job in jobs)})
+    return gpus_of({**jobs[0], "pods_wanted": sum(job.get("pods_wanted") or 0 for job in jobs)})
 
 
 def job_cells(job: Row) -> dict[str, Any]:
     """The cells of a job. One that cannot be read has neither pods nor GPUs."""
     return {
         **job,
-        "gpus": _gpus(job),
+        "gpus": gpus_of(job),
         "shown_status": job["status"],
         "url": _first_url(job),
     }
@@ -619,7 +594,7 @@ def changes_screen(
     preempting = [_preempting(row) for row in fine if not predicts and (row.get("fit") or {}).get("preempts")]
     waiting = [row for row in fine if not predicts or not row.get("fit")]
     # Why a job runs is shown on request.
-    predicted = [_explained(fit) for fit in fits if everything or fit["verdict"] != "now"]
+    predicted = [explained_verdict(fit) for fit in fits if everything or fit["verdict"] != "now"]
     if summary and (sweeps := [own for own in groups if len(own) > 1]):
         names = enumerated([own[0]["sweep"] for own in sweeps], "and")
         named = f"Sweep {names} is" if len(sweeps) == 1 else f"Sweeps {names} are"
@@ -630,7 +605,7 @@ def changes_screen(
         [*table, *_counted_rest(folded[len(shown) :], "action", width)],
         reasons_block(errors, width, most),
         reasons_block(preempting, width, None),
-        reasons_block([*sorted(predicted, key=_by_verdict), *waiting], width, most),
+        reasons_block([*sorted(predicted, key=by_verdict), *waiting], width, most),
         *(_last_lines(row) for row in [row for row in rows if row.get("log")][: None if everything else _LOGS]),
         wrapped(summary, width) if summary else [],
     ]
@@ -651,10 +626,10 @@ def _preempting(row: Row) -> Row:
 def _order_of_change(row: Row) -> tuple[bool, bool, int]:
     """What failed comes first, and what nothing was done to last; before that, jobs that would not run."""
     fit = row.get("fit")
-    return not row.get("error"), row.get("action") == _NO_CHANGE, _by_verdict(fit) if fit else len(_VERDICTS)
+    return not row.get("error"), row.get("action") == _NO_CHANGE, by_verdict(fit) if fit else len(_VERDICTS)
 
 
-def _by_verdict(fit: Row) -> int:
+def by_verdict(fit: Row) -> int:
     return _VERDICTS.index(fit["verdict"])
 
 

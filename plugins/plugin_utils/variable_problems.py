@@ -102,8 +102,13 @@ def several_clusters(
     return problems + [
         f"{name}: each cluster would write to this file, {these}, or write {{{{ inventory_hostname }}}} in its name."
         for name in _WRITTEN
-        if playbook.clusters != "together" and values.get(name) and host not in str(values[name])
+        if values.get(name) and not _is_one_file(playbook, str(values[name])) and host not in str(values[name])
     ]
+
+
+def _is_one_file(playbook: Playbook, path: str) -> bool:
+    """Whether all clusters are in one file. A saved plan is applied to the cluster that it was made for."""
+    return playbook.clusters == "together" and not (playbook.name == "plan" and path.endswith(".json"))
 
 
 def choose_cluster(cluster: str, *, in_awx: bool) -> str:

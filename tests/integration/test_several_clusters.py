@@ -236,11 +236,70 @@ def test_a_job_that_may_exist_elsewhere_is_only_read(ansible: Ansible, silent: s
 
 
 def test_each_screen_has_the_name_of_its_cluster(ansible: Ansible) -> None:
-    run = playbook(ansible, "doctor", "-e", "gpuctl_fail_on=never")
+    run = playbook(ansible, "history")
     assert run.status == 0, run.output
     screens = run.output.split("==== ")[1:]
     assert sorted(screen.partition(" ====")[0] for screen in screens) == ["east", "west"]
-    assert all("checks:" in screen for screen in screens)
+
+
+def test_what_is_wrong_with_all_clusters_is_one_table(ansible: Ansible, silent: str) -> None:
+    run = playbook(ansible, "doctor", "-e", "gpuctl_fail_on=never")
+    assert run.status == 0, run.output
+    assert "====" not in run.output
+    rows = [line.split()[0] for line in run.output.splitlines() if line.startswith(NAMES) and ": " not in line]
+    assert set(rows) == {*NAMES}
+    add_silent(ansible, silent)
+    run = playbook(ansible, "doctor", "-e", "gpuctl_fail_on=never")
+    assert run.status == 2
+    assert "down could not be read, and is missing here." in run.output
+
+
+def test_plan_and_drift_of_all_clusters_are_one_screen(ansible: Ansible) -> None:
+    (ansible.directory / "cluster").mkdir()
+    (ansible.directory / "cluster" / "job.yaml").write_text(yaml.safe_dump(training("planned")))
+    given = ("-e", "gpuctl_dir=cluster")
+    run = playbook(ansible, "plan", *given, "-e", "gpuctl_output=plan.html")
+    assert run.status == 0, run.output
+    assert "====" not in run.output
+    rows = [line.split()[:3] for line in run.output.splitlines() if line.startswith(NAMES)]
+    assert [[name, "create", "training"] in rows for name in NAMES] == [True, True]
+    assert "planned" in (ansible.directory / "plan.html").read_text(encoding="utf-8")
+    run = playbook(ansible, "plan", *given, "-e", "gpuctl_output=plan.json")
+    assert "each cluster would write to this file" in run.output
+    own = json.dumps({"gpuctl_output": "plan-{{ inventory_hostname }}.json"})
+    run = playbook(ansible, "plan", *given, "-e", own)
+    assert run.status == 0, run.output
+    saved = [json.loads((ansible.directory / f"plan-{name}.json").read_text())["plan"]["cluster"] for name in NAMES]
+    assert len(set(saved)) == 2
+    assert playbook(ansible, "provision", *given, "--limit", "west").status == 0
+    run = playbook(ansible, "drift", *given)
+    assert run.status == 2
+    text = " ".join(run.output.split())
+    assert " missing. west: Everything is as declared. Jobs were compared in namespace default." in text
+    assert "east/Job/default/planned" in text
+
+
+def test_which_clusters_would_run_a_job_is_one_table(ansible: Ansible, silent: str) -> None:
+    wide = training("wide", resources={"gpu": 8, "node_count": 3})
+    (ansible.directory / "job.yaml").write_text(yaml.safe_dump(wide))
+    given = ("-e", "gpuctl_src=job.yaml")
+    run = playbook(ansible, "fit", *given)
+    assert run.status == 0, run.output
+    assert "====" not in run.output
+    assert "west would run job wide now. Submit there with --limit west." in run.output
+    rows = [line.split() for line in run.output.splitlines() if line.startswith(NAMES)][1:]
+    assert [[row[0], row[-1]] for row in rows[:2]] == [["west", "now"], ["east", "never"]]
+    assert "east/default/wide (never): 2 of its 3 pods find room." in run.output
+    alone = playbook(ansible, "fit", *given, "--limit", "east")
+    assert alone.status == 0, alone.output
+    assert "CLUSTER" not in alone.output
+    assert "1 job: 1 never" in alone.output
+    add_silent(ansible, silent)
+    run = playbook(ansible, "fit", *given)
+    assert run.status == 2
+    assert "down could not be read, and is missing here." in run.output
+    (ansible.directory / "job.yaml").write_text(yaml.safe_dump(training("wide", resources={"gpu": 99})))
+    assert "No cluster would run job wide now." in playbook(ansible, "fit", *given).output
 
 
 def test_the_usage_of_all_clusters_is_one_table(ansible: Ansible, silent: str) -> None:

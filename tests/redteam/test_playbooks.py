@@ -31,6 +31,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "record_history": {},
     "idle": {"prometheus_url": "http://127.0.0.1:9"},
     "doctor": {},
+    "fit": {"src": "@dir"},
     "submit": {"src": "@dir"},
     "plan": {"dir": "@dir"},
     "drift": {"dir": "@dir"},

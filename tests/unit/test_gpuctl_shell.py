@@ -134,6 +134,7 @@ CALLS: dict[str, tuple[list[str], str, dict[str, Any]]] = {
         {"gpuctl_dir": ["a"], "gpuctl_confirm": "teardown"},
     ),
     "a job": (["delete", "job", "sft", "--force"], "delete", {"gpuctl_name": "sft", "gpuctl_force": "true"}),
+    "the jobs of files": (["pause", "-f", "a", "-f", "b"], "pause", {"gpuctl_src": ["a", "b"]}),
     "a sweep with consent": (
         ["delete", "job", "--yes", "{{ s }}"],
         "delete",

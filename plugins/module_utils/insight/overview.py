@@ -66,7 +66,7 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     quotas = _if_readable(unreadable, "quotas", lambda: _quota_rows(job_task)) or []
     nodes, pools = _nodes_and_pools(task, unreadable)
     for problem in names_not_found(job_task, jobs["results"], {row["namespace"] for row in quotas}):
-        raise _missing(problem)
+        raise _not_found_failure(problem)
     return {
         "changed": False,
         "format": options.format,
@@ -89,8 +89,10 @@ _TABLES = ("jobs", "pods", "quotas", "pools", "nodes")
 def merged_status(clusters: Mapping[str, Any]) -> dict[str, Any]:
     """What tasks have returned for several clusters as one; each row names its cluster. Pure.
 
-    Raises TaskFailed for what is no result of such a task, and for a name that no cluster has.
+    Raises TaskFailed for no result at all, for what is no result of such a task, and for a name that no cluster has.
     """
+    if not clusters:
+        raise TaskFailed("O(clusters): empty. Give it the result of at least one cluster, or leave it out.")
     merged: dict[str, Any] = {"changed": False, "clusters": [], "namespace": None, "unreadable": {}}
     merged |= {table: [] for table in _TABLES}
     for name, result in clusters.items():
@@ -107,7 +109,7 @@ def merged_status(clusters: Mapping[str, Any]) -> dict[str, Any]:
         merged["clusters"].append({**about, **{key: result.get(key) for key in ("namespace", "unreadable")}})
         for table in _TABLES if is_read else ():
             merged[table] += ({"cluster": name, **row} for row in result[table])
-    if clusters and not any(each["is_found"] for each in merged["clusters"]):
+    if not any(each["is_found"] for each in merged["clusters"]):
         raise TaskFailed("\n".join(dict.fromkeys(each["error"] for each in merged["clusters"])))
     return merged
 
@@ -149,10 +151,10 @@ def _selected_nodes(options: StatusOptions, nodes: list[Node]) -> list[Row]:
     """As gpuctl_node_info selects them. Raises TaskFailed for what does not exist."""
     types = {node.gpu_type for node in nodes if node.gpu_type}
     if options.gpu_type and options.gpu_type.lower() not in map(str.lower, types):
-        raise _missing(not_found("GPU type", options.gpu_type, sorted(types)))
+        raise _not_found_failure(not_found("GPU type", options.gpu_type, sorted(types)))
     for name in options.nodes or ():
         if name not in {node.name for node in nodes}:
-            raise _missing(not_found("node", name, [node.name for node in nodes]))
+            raise _not_found_failure(not_found("node", name, [node.name for node in nodes]))
     status = options.status or None if options.table == "nodes" else None
     if status not in (None, *NODE_STATUSES):
         raise TaskFailed(not_found("status", status, NODE_STATUSES))
@@ -161,7 +163,7 @@ def _selected_nodes(options: StatusOptions, nodes: list[Node]) -> list[Row]:
     return [node_row(node, keys) for node in nodes if selection.selects(node)]
 
 
-def _missing(problem: str) -> TaskFailed:
+def _not_found_failure(problem: str) -> TaskFailed:
     """Of several clusters, one may have what another one lacks."""
     return TaskFailed(problem, not_found=[problem])
 

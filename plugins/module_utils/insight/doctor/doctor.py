@@ -25,6 +25,7 @@ _FAILING: Mapping[str, tuple[str, ...]] = {ERROR: (ERROR,), WARNING: (ERROR, WAR
 class DoctorOptions(PrometheusOptions):
     fail_on: str = option("str", choices=list(_FAILING), default=ERROR)
     all: bool = option("bool", default=False)
+    show: bool = option("bool", default=True)
 
 
 def run(task: Task[DoctorOptions]) -> dict[str, Any]:
@@ -36,6 +37,7 @@ def run(task: Task[DoctorOptions]) -> dict[str, Any]:
     passed = not any(counts[level] for level in _FAILING[task.options.fail_on])
     result = {
         "changed": False,
+        "report": "doctor",
         "passed": passed,
         "checks": checks,
         "server_version": snapshot.version or None,

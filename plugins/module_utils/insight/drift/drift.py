@@ -35,7 +35,7 @@ from .drift_rows import (
     stranger_row,
     undeclared_row,
 )
-from .field_holders import Addition, blame
+from .field_holders import GPUCTL, Addition, blame
 from .strangers import read_candidates, strangers
 
 Object = dict[str, Any]
@@ -147,7 +147,8 @@ def _compare_pools(task: Task[Any], drift: Drift) -> None:
             drift.add(step, added, Declaring(f"pool {members[name]}", annotation))
         elif label is not None and not pools.declarations.get(label):  # for a pool that is not declared
             stray = Addition(_POOL_LABEL, label, blame(node, _POOL_LABEL))
-            drift.add(step, [stray], Declaring(f"pool {label}", annotation))
+            if stray.blame.cause != GPUCTL:  # It may be declared elsewhere: labels of nodes carry no source.
+                drift.add(step, [stray], Declaring(f"pool {label}", annotation))
 
 
 _POOL_LABEL: Path = ("metadata", "labels", POOL)

@@ -8,16 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...manifest.problems import number_of, qualified_name
+from ...manifest.problems import enumerated, number_of, qualified_name
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from ..directory.source_marks import unmarked_text
 from .drift import Drift, DriftOptions, find_drift
-from .drift_rows import ADDED, CHANGED, ERROR, INFO, MISSING, REMOVED, UNDECLARED, WARNING, Row
+from .drift_rows import ADDED, CHANGED, DRIFT_LEVELS, ERROR, INFO, MISSING, REMOVED, UNDECLARED, WARNING, Row
 
 NEVER = "never"
 _FAILING: Mapping[str, tuple[str, ...]] = {ERROR: (ERROR,), WARNING: (ERROR, WARNING), NEVER: ()}
-_ORDER = (ERROR, WARNING, INFO)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +39,7 @@ MODULE = ModuleSpec(DriftInfoOptions, run, report="drift")
 
 
 def _drift_result(options: DriftInfoOptions, drift: Drift) -> dict[str, Any]:
-    rows = sorted(drift.rows, key=lambda row: (_ORDER.index(row["level"]), row["manifest"], row["id"]))
+    rows = sorted(drift.rows, key=lambda row: (DRIFT_LEVELS.index(row["level"]), row["manifest"], row["id"]))
     problems = [
         {"manifest": qualified_name(each.namespace, each.name) or None, "kind": each.kind, "problem": line}
         for each in drift.directory.problems
@@ -64,10 +63,21 @@ def _drift_result(options: DriftInfoOptions, drift: Drift) -> dict[str, Any]:
         "source": options.source,
         "unmarked": len(drift.unmarked),
         "problems": problems,
-        "counts": {level: levels[level] for level in _ORDER},
+        "counts": {level: levels[level] for level in DRIFT_LEVELS},
         "src": list(options.src),
-        "msg": f"{drift_summary(rows, problems)} {unmarked_text(len(drift.unmarked))}".rstrip(),
+        "msg": " ".join(
+            filter(None, (drift_summary(rows, problems), unmarked_text(len(drift.unmarked)), _compared_jobs(drift)))
+        ),
     }
+
+
+def _compared_jobs(drift: Drift) -> str:
+    """Where the jobs of the directory were looked for, if no row says it: it may be another place than was meant."""
+    places = {namespace for namespace, _name in drift.directory.declared.get("job", ())} - {""}
+    if not places or any(row["level"] != INFO for row in drift.rows):
+        return ""
+    names = enumerated(sorted(places), "and")
+    return f"Jobs were compared in {'namespace' if len(places) == 1 else 'namespaces'} {names}."
 
 
 _WORDS = {

@@ -20,7 +20,7 @@ from .field_holders import CONTROLLER, OTHERS, UNKNOWN, Addition, Blame, additio
 
 Row = dict[str, Any]
 # What provision would change, what it leaves as it is, and what is no drift.
-ERROR, WARNING, INFO = "error", "warning", "info"
+ERROR, WARNING, INFO = DRIFT_LEVELS = ("error", "warning", "info")
 MISSING, CHANGED, REMOVED, UNDECLARED, ADDED = "missing", "changed", "removed", "undeclared", "added"
 
 _BOOKKEEPING: tuple[Path, ...] = (

@@ -3,13 +3,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.drift_report import drift_report
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fit_report import fit_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.idle_report import idle_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.merged_reports import UnfitResults, merged_result
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.plan_report import plan_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen import View, screen_lines
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.reports import files_of
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import doctor_screen
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.usage_report import usage_csv, usage_report
+
+from .test_drift_report import RESULT as DRIFT
+from .test_plan_report import RESULT as PLAN
 
 Row = dict[str, Any]
 
@@ -131,6 +140,125 @@ def test_idle_jobs_are_one_table_and_one_summary() -> None:
     assert "2 idle jobs with 4 accelerators. 1 job left alone. Add -e gpuctl_all=true to list all." in " ".join(lines)
 
 
+def check(title: str, *places: str, **others: Any) -> Row:
+    findings = [{"level": "error", "place": place, "problem": "is down", "hint": "Mend it."} for place in places]
+    found = {"status": "error" if places else "ok", "findings": findings, "missing": [], "reason": None}
+    return {"title": title, **found, **others}
+
+
+def doctor(*checks: Row, msg: str) -> Row:
+    counts = {"error": sum(len(each["findings"]) for each in checks), "warning": 0, "unknown": 0}
+    return {
+        "report": "doctor",
+        "checks": [*checks],
+        "passed": not counts["error"],
+        "counts": counts,
+        "hint": None,
+        "msg": msg,
+    }
+
+
+def test_what_is_wrong_is_one_table_and_each_problem_is_said_once() -> None:
+    east = doctor(check("Device plugins", "node-1", "node-2"), check("Clocks"), msg="2 checks: 1 with errors.")
+    west = doctor(check("Device plugins", "node-1"), check("Clocks"), msg="2 checks: 1 with errors.")
+    merged = merged_result({"east": east, "west": west, "down": {"failed": True, "msg": "unreachable"}})
+    assert (merged["passed"], merged["counts"]["error"], merged["missing"]) == (False, 3, ["down"])
+    assert doctor_screen(merged, 100, everything=False, paint=lambda _key, text: text) == [
+        "east and west: 2 checks: 1 with errors.",
+        "",
+        "CLUSTER  CHECK           RESULT  WHERE",
+        "east     Device plugins  error   node-1, node-2",
+        "west     Device plugins  error   node-1",
+        "",
+        "Device plugins (error): east: node-1, east: node-2, west: node-1: is down. Mend it.",
+    ]
+
+
+def test_drift_names_the_cluster_of_each_object() -> None:
+    east = {**DRIFT, "report": "drift", "passed": False, "unmarked": 0}
+    west = {
+        **east,
+        "results": [],
+        "problems": [],
+        "undeclared": [],
+        "passed": True,
+        "msg": "Everything is as declared.",
+    }
+    west["counts"] = dict.fromkeys(DRIFT["counts"], 0)
+    merged = merged_result({"east": east, "west": west})
+    assert (merged["passed"], merged["counts"]) == (False, DRIFT["counts"])
+    lines = screen_lines(drift_report(merged), View(80))
+    text = " ".join(" ".join(lines).split())
+    assert text.startswith(f"east: {DRIFT['msg']} west: Everything is as declared.")
+    assert "east/Deployment/team-a/chat (inference team-a/chat)" in text
+    assert "east: training team-a/sft: the namespace has no queue." in text
+    alone = " ".join(
+        " ".join(screen_lines(drift_report(merged_result({"east": east, "west": east})), View(80))).split()
+    )
+    assert alone.startswith(f"east and west: {DRIFT['msg']}")
+    assert "west/Deployment/team-a/chat" in alone
+
+
+def test_the_plans_of_all_clusters_are_one_page_and_no_saved_plan() -> None:
+    one = json.loads(PLAN.read_text(encoding="utf-8"))
+    merged = merged_result({"east": one, "west": one})
+    for name, number in one["totals"].items():
+        assert merged["totals"][name] == 2 * number, name
+    text = "\n".join(screen_lines(plan_report(merged), View(100, True)))
+    assert text.count("CLUSTER") == 3 + bool(one["teams"] or one["quotas"]) - 1
+    for name in ("east", "west"):
+        assert any(line.startswith(name) and "clip" in line for line in text.splitlines())
+    assert [*files_of(merged)] == [".html"]
+    assert [*files_of(one)] == [".json", ".html"]
+
+
+def fits(*verdicts: str, not_judged: tuple[str, ...] = ()) -> Row:
+    rows = [
+        {"name": f"job-{number}", "namespace": "a", "verdict": verdict, "gpu": 1, "pods_wanted": 1}
+        for number, verdict in enumerate(verdicts)
+    ]
+    details = {"reason": "Why.", "hint": None, "runs_at": None}
+    return {"report": "fit", "results": [{**row, **details} for row in rows], "not_judged": [*not_judged], "msg": ""}
+
+
+def test_the_clusters_in_which_a_job_runs_soonest_come_first() -> None:
+    merged = merged_result({"east": fits("never", "after_jobs"), "west": fits("now", "never")})
+    found = [(row["name"], row["cluster"], row["verdict"]) for row in merged["results"]]
+    assert found == [
+        ("job-0", "west", "now"),
+        ("job-0", "east", "never"),
+        ("job-1", "east", "after_jobs"),
+        ("job-1", "west", "never"),
+    ]
+    lines = screen_lines(fit_report(merged), View(80))
+    assert lines[0] == "No cluster would run all 2 jobs now."
+    assert lines[2].split() == ["CLUSTER", "NAME", "NAMESPACE", "GPUS", "RUNS"]
+    assert "east/a/job-0, west/a/job-1 (never): Why." in lines
+
+
+@pytest.mark.parametrize(
+    ("clusters", "message"),
+    [
+        ({"east": fits(), "west": fits()}, "0 jobs: nothing to judge"),
+        ({"east": fits("now")}, "east would run job job-0 now. Submit there with --limit east."),
+        (
+            {"east": fits("now", "now"), "west": fits("now", "now"), "down": {"msg": "down"}},
+            "east and west would run all 2 jobs now. Submit there with --limit east.",
+        ),
+        ({"east": fits("now", "never")}, "No cluster would run all 2 jobs now."),
+    ],
+)
+def test_where_jobs_would_run_is_a_sentence(clusters: Row, message: str) -> None:
+    assert merged_result(clusters)["msg"] == message
+
+
+def test_what_may_refuse_jobs_names_its_clusters() -> None:
+    merged = merged_result(
+        {"east": fits("now", not_judged=("webhook x",)), "west": fits("now", not_judged=("webhook x", "webhook y"))}
+    )
+    assert merged["not_judged"] == ["webhook x (east and west)", "webhook y (west)"]
+
+
 @pytest.mark.parametrize(
     ("clusters", "problem"),
     [
@@ -138,7 +266,7 @@ def test_idle_jobs_are_one_table_and_one_summary() -> None:
         ({"east": {"msg": "down"}, "west": {"msg": "down"}}, "down"),
         ({"east": None}, "no result"),
         ({"east": usage(), "west": idle()}, "O(clusters): idle_jobs and usage is no report of several clusters."),
-        ({"east": {"report": "plan", "results": []}}, "O(clusters): plan is no report of several clusters."),
+        ({"east": {"report": "history", "results": []}}, "O(clusters): history is no report of several clusters."),
     ],
 )
 def test_what_cannot_be_shown_as_one_is_refused(clusters: Row, problem: str) -> None:

@@ -13,12 +13,13 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs.job_r
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.overview import with_restarts
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.shapes import MalformedObject
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.fit_report import fit_report
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen import View, screen_lines
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     Room,
     changes_screen,
     doctor_screen,
     error_screen,
-    fit_screen,
     fitting,
     jobs_block,
     logs_screen,
@@ -570,6 +571,6 @@ def test_fit() -> None:
         fit("big", "never", "It needs 16 GPUs on one node, but the largest node of pool a100 has 8 GPUs.", gpu=16),
         fit("waits", "unknown", "Not known: Kueue admits it, when queue gpuctl-a100 has room for it."),
     ]
-    lines = fit_screen(rows, 80, everything=False, paint=plain)
+    lines = screen_lines(fit_report({"results": rows}), View(80))
     assert lines == kept("fit", lines)
     assert max(map(text_width, lines)) <= 80

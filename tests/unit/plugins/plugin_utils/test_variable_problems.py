@@ -199,13 +199,14 @@ def test_the_cluster_of_one_job_is_found_by_its_name(name: str) -> None:
         ({"gpuctl_watch": "5"}, ["gpuctl_watch is for one cluster, and these are 2: a, b. Add --limit a."]),
         ({"gpuctl_watch": ""}, []),
         (
-            {"gpuctl_output": "plan.html"},
+            {"gpuctl_output": "plan.json"},
             [
                 "gpuctl_output: each cluster would write to this file, and these are 2: a, b. Add --limit a, or write "
                 "{{ inventory_hostname }} in its name."
             ],
         ),
-        ({"gpuctl_output": "plan-b.html"}, []),
+        ({"gpuctl_output": "plan-b.json"}, []),
+        ({"gpuctl_output": "plan.html"}, []),
     ],
 )
 def test_what_several_clusters_would_overwrite_is_refused(values: dict[str, Any], problems: list[str]) -> None:
