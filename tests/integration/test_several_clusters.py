@@ -23,8 +23,9 @@ NAMES = ("east", "west")
 PLAIN = {"ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain", "COLUMNS": "80"}
 
 
-@pytest.fixture(scope="module")
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Cluster]]:
+@pytest.fixture
+def clusters() -> Iterator[dict[str, Cluster]]:
+    """New for each test, as jobs that stay would take GPUs from those of the next."""
     with Cluster(nodes=2, tls=True).running() as east, Cluster(nodes=3, tls=True).running() as west:
         yield dict(zip(NAMES, (east, west), strict=True))
 
