@@ -322,8 +322,8 @@ def test_the_playbook_takes_its_secrets_from_the_environment(offline: Ansible, r
 
 @pytest.mark.parametrize("works", [True, False])
 def test_submit_posts_at_the_end_of_its_wait(ansible: Ansible, namespace: str, receiver: Receiver, works: bool) -> None:
-    image = "registry.example.com/ml:v1" if works else "registry.example.com/does-not-exist:v1"
-    manifest = compute("web", job={"namespace": namespace}, environment={"image": image})
+    cpu = "1" if works else "9999"  # on no node
+    manifest = compute("web", job={"namespace": namespace}, resources={"cpu": cpu})
     (ansible.directory / "web.yaml").write_text(yaml.safe_dump(manifest))
     done = run(
         ansible, "submit", src="web.yaml", wait=True, wait_timeout=30,
