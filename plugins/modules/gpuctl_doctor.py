@@ -132,7 +132,7 @@ msg:
   description: A summary, or the error.
   returned: always
   type: str
-  sample: "24 checks: 1 with errors."
+  sample: "25 checks: 1 with errors."
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module

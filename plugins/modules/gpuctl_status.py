@@ -14,7 +14,7 @@ author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Prints the pools, the quotas and the jobs of a cluster as text, whichever callback plugin is in use, and returns them as data.
   - The text fits the terminal, or 80 columns if there is none. On a narrow one, jobs are shown without their pool, number of
-    ready pods, kind, restarts and URL, in this order, and then names are cut.
+    ready pods, kind, restarts, remaining time and URL, in this order, and then names are cut.
   - Of many jobs, those that are not running are shown first, and the others are counted. Trainings of one matrix share a row,
     and jobs that wait for the same reason share its text.
   - Fails if the namespace, pool, node, GPU type or job that an option names does not exist.
