@@ -130,12 +130,15 @@ def check_credential_type(awx: Awx, given: Mapping[str, Any]) -> None:
     unknown = {key for entry in inputs["fields"] for key in entry} - {
         "id", "label", "type", "format", "secret", "multiline", "help_text", "ask_at_runtime", "default", "choices",
     }  # fmt: skip
+    formats = {entry["format"] for entry in inputs["fields"] if "format" in entry}
     ids = {entry["id"] for entry in inputs["fields"]}
     files = {f"tower.filename.{name.removeprefix('template.')}" for name in injectors.get("file", {})}
     templates = [*injectors.get("env", {}).values(), *injectors.get("file", {}).values()]
     spoken = {name for text in templates for name in re.findall(r"{{ ([\w.]+)", text)}
     if unknown or not spoken <= ids | files or not set(inputs["required"]) <= ids:
         raise Rejected(f"unknown keys {unknown}, unknown variables {spoken - ids - files}")
+    if not formats <= {"ssh_private_key", "url"}:
+        raise Rejected(f"formats {formats}")
 
 
 def check_job_template(awx: Awx, given: Mapping[str, Any]) -> None:
