@@ -154,7 +154,15 @@ def check_inventory_source(awx: Awx, given: Mapping[str, Any]) -> None:
 
 
 def check_schedule(awx: Awx, given: Mapping[str, Any]) -> None:
-    """awx/api/serializers.py, validate_rrule: a start with a time zone, and an interval."""
+    """awx/api/serializers.py, validate_rrule: a start with a time zone, and an interval.
+
+    LaunchConfigurationBaseSerializer: what is required needs an answer, whatever the default; and no other variables.
+    """
+    questions = awx.surveys[given["unified_job_template"]].get("spec", [])
+    required = {question["variable"] for question in questions if question["required"]}
+    answers = given.get("extra_data") or {}
+    if not required <= answers.keys() <= {question["variable"] for question in questions}:
+        raise Rejected(f"answers are {sorted(answers)}, needed are {sorted(required)}")
     if not re.fullmatch(r"DTSTART(;TZID=\S+)?:\d{8}T\d{6}Z? RRULE:\S*INTERVAL=\d+\S*", given["rrule"]):
         raise Rejected(f"rrule {given['rrule']}")
 

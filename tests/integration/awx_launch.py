@@ -102,9 +102,10 @@ def accepted(template: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[st
     unknown = dict(answers)
     for question in template.get("survey", ()):
         variable = question["variable"]
+        # A default is for those who see the form. AWX wants what is required from all others.
+        assert variable in unknown or not question["required"], f"{variable} needs an answer"
         value = unknown.pop(variable, question.get("default"))
         if value is None:
-            assert not question["required"], f"{variable} needs an answer"
             continue
         whole = question["type"] == "integer"
         size = value if whole else len(value)

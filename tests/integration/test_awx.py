@@ -169,7 +169,8 @@ def test_a_manifest_does_not_leave_the_namespaces_of_the_team(
     awx: Launch, recorder: Recorder, namespace: str, place: str
 ):
     manifests = yaml.safe_dump_all([compute("a"), {**compute("b"), "job": {"name": "b", "namespace": place}}])
-    done = awx("GPU submit manifests team", {"gpuctl_definition": manifests, "gpuctl_wait": "no"})
+    answers = {"gpuctl_definition": manifests, "gpuctl_namespace": namespace, "gpuctl_wait": "no"}
+    done = awx("GPU submit manifests team", answers)
     assert done.status == "failed"
     (failed,) = done.results("Apply the state of the jobs")
     assert place in failed["msg"]
@@ -251,6 +252,17 @@ def test_every_template_that_asks_for_a_job_asks_alike() -> None:
     }
     assert len(asked) == 5
     assert set(map(tuple, asked.values())) == {("gpuctl_name", "gpuctl_namespace")}
+
+
+def test_what_has_a_default_needs_no_answer() -> None:
+    """AWX wants an answer to what is required from schedules and programs, whatever the default."""
+    required = {
+        question["variable"]
+        for template in templates().values()
+        for question in template.get("survey", [])
+        if question["required"] and "default" in question
+    }
+    assert required == {"gpuctl_namespace"}, "the form suggests one, but a program must not act in the wrong one"
 
 
 def test_the_guide_lists_the_templates() -> None:

@@ -170,7 +170,11 @@ def test_the_recipe_of_a_nightly_job_schedules_it(configured: Configured, tmp_pa
     ran = configured.ansible.run("ansible-playbook", str(tmp_path / "schedule.yml"))
     assert ran.status == 0, ran.output
     schedule = configured.awx.named("schedules", "Nightly evaluation")
-    assert schedule["extra_data"] == {"gpuctl_definition": "kind: training", "gpuctl_rerun": "always"}
+    assert schedule["extra_data"] == {
+        "gpuctl_definition": "kind: training",
+        "gpuctl_namespace": "team-a",
+        "gpuctl_rerun": "always",
+    }
     template = configured.awx.objects["job_templates"][schedule["unified_job_template"]]
     questions = {question["variable"] for question in configured.awx.surveys[template["id"]]["spec"]}
     assert set(schedule["extra_data"]) <= questions
