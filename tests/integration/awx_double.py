@@ -22,6 +22,7 @@ from urllib.parse import parse_qsl, urlsplit
 Object = dict[str, Any]
 TEMPLATES = ("job_templates", "workflow_job_templates", "projects", "inventory_sources", "workflow_approval_templates")
 DEFAULT_TYPES = {"integer": int, "float": (float, int)}  # of a question; all others are texts
+REVISION = "c0ffee"  # what the project's last update has checked out
 QUESTION_TYPES = ("text", "textarea", "password", "multiplechoice", "multiselect", "integer", "float")
 
 
@@ -50,7 +51,7 @@ class Awx:
             "id": number,
             "type": kind.removesuffix("s"),
             "url": url,
-            "related": {"survey_spec": f"{url}survey_spec/"},
+            "related": {"survey_spec": f"{url}survey_spec/", "update": f"{url}update/"},
             "summary_fields": {},
             "scm_revision": "",
             **given,
@@ -99,8 +100,18 @@ class Awx:
             elif method == "DELETE":
                 self.surveys.pop(obj["id"], None)
             return 200, self.surveys.get(obj["id"], {})
+        if name == "update":
+            obj["scm_revision"] = REVISION
+            done = {
+                "status": "successful",
+                "failed": False,
+                "event_processing_finished": True,
+                "scm_revision": REVISION,
+            }
+            return 202, self.create("project_updates", done)
         if name == "create_approval_template":
-            approval = self.create("workflow_approval_templates", body)
+            kept = {key: value for key, value in body.items() if key in ("name", "description", "timeout")}
+            approval = self.create("workflow_approval_templates", kept)
             obj["related"]["unified_job_template"] = approval["url"]
             return 201, approval
         linked = self.links[f"{kind}/{obj['id']}/{name}"]
