@@ -153,7 +153,8 @@ def check_credential_type(awx: Awx, given: Mapping[str, Any]) -> None:
 
 
 def check_job_template(awx: Awx, given: Mapping[str, Any]) -> None:
-    if not (awx.project / given["playbook"]).is_file():
+    updated = awx.objects["projects"][given["project"]]["scm_revision"]
+    if not (updated and (awx.project / given["playbook"]).is_file()):
         raise Rejected("Playbook not found for project.")
     if "{{" in given["extra_vars"]:
         raise Rejected("Jinja in extra variables")
