@@ -23,6 +23,7 @@ from .documents import blocks_of
 
 NAMESPACES = ["team-a", "team-a-dev"]
 PROJECT = ROOT / "awx" / "project"
+GUIDE = "docs/docsite/rst/guide_awx.rst"
 # It changes with awx/config and nothing else.
 pytestmark = pytest.mark.nightly
 
@@ -53,7 +54,7 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]
                 "name": "ML",
                 "service": "dingtalk",
                 "url": "https://robot.example.com/?access_token=r0bot",
-                "on": ["error", "success"],
+                "notify_on": ["error", "success"],
             },
             {"name": "Operators", "service": "feishu", "url": "https://feishu.example.com/hook/1"},
         ],
@@ -147,6 +148,13 @@ def test_each_template_notifies_as_each_service_wants_it(configured: Configured)
             for end in ("error", "success")
         }
         assert links == {"error": [told["ML"]["id"], told["Operators"]["id"]], "success": [told["ML"]["id"]]}
+
+
+def test_yaml_reads_the_notifications_of_the_guide_as_they_are_written():
+    """``on`` would be a key that is true."""
+    (block,) = (block for block in blocks_of(GUIDE) if block.text.startswith("gpuctl_awx_notifications:"))
+    (entry,) = yaml.safe_load(block.text)["gpuctl_awx_notifications"]
+    assert list(entry) == ["name", "service", "url", "notify_on"]
 
 
 def test_scheduled_templates_run_regularly(configured: Configured):
