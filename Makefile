@@ -161,6 +161,10 @@ chaos-short: $(VENV) collections-path ## A small fixed part of that (tests/chaos
 real: $(VENV) collections-path ## Jobs on real kubelets: GPUCTL_REAL_KUBECONFIG=/path (CONTRIBUTING.md lists the other variables)
 	$(PY) -m pytest -n 0 tests/real $(ARGS)
 
+.PHONY: awx
+awx: $(VENV) collections-path ## awx/ in a real AWX: GPUCTL_TEST_AWX=https://… (CONTRIBUTING.md lists the other variables)
+	$(PY) -m pytest -n 0 tests/awx $(ARGS)
+
 .PHONY: molecule
 molecule: $(VENV) collections-path ## Roles and playbooks by molecule, on simulated clusters (SCENARIO=quota for one of them)
 	ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections molecule test $(if $(SCENARIO),-s '$(SCENARIO)',--all)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A real AWX, configured by awx/configure.yml in an organization of its own, with a simulated cluster.
+
+GPUCTL_TEST_AWX is its URL. Without it, all tests are skipped. What the tests created is deleted after them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from integration.ansible import BIN, ROOT, Ansible
+from integration.api import Api
+from integration.manifests import compute
+from kubesim import Cluster
+
+from tools.peers import awx_awx
+
+from .server import ADDRESS, ENDED, IMAGE, Awx, Refused, named_awx, served, wait_for
+
+# In this order, because AWX does not delete what something else uses.
+OWN = (
+    "workflow_job_templates",
+    "job_templates",
+    "inventories",
+    "projects",
+    "execution_environments",
+    "credentials",
+    "notification_templates",
+)
+TYPE = "GPU cluster"
+
+
+@dataclass(frozen=True)
+class Configured:
+    """AWX after two runs of the playbook, with the variables of both and what they printed."""
+
+    awx: Awx
+    api: Api
+    organization: str
+    variables: dict[str, Any]
+    outputs: list[str]
+    posts: list[tuple[str, Any]]
+
+    @property
+    def team(self) -> dict[str, Any]:
+        team: dict[str, Any] = self.variables["gpuctl_awx_teams"][0]
+        return team
+
+
+@pytest.fixture(scope="session")
+def awx() -> Awx:
+    return named_awx()
+
+
+@pytest.fixture(scope="session")
+def organization(awx: Awx) -> Iterator[dict[str, Any]]:
+    types = awx.list("credential_types/", name=TYPE)
+    made = awx.call("POST", "organizations/", {"name": f"gpuctl-test-{uuid.uuid4().hex[:8]}"})
+    yield made
+    for job in awx.list("unified_jobs/", organization=made["id"], not__status__in=",".join(ENDED)):
+        with suppress(Refused):  # it has ended meanwhile
+            awx.call("POST", job["related"]["cancel"])
+    for kind in OWN:
+        for obj in awx.list(f"{kind}/", organization=made["id"]):
+            wait_for(lambda url=obj["url"]: _deleted(awx, url), f"{obj['name']} cannot be deleted")  # type: ignore[misc]
+    awx.call("DELETE", made["url"])
+    if not types:
+        for credential_type in awx.list("credential_types/", name=TYPE):
+            awx.call("DELETE", credential_type["url"])
+
+
+def _deleted(awx: Awx, url: str) -> bool:
+    """AWX answers 409 while a job uses it, and deletes an inventory later."""
+    try:
+        awx.call("DELETE", url)
+        awx.call("GET", url)
+    except Refused as refusal:
+        return ": 404 " in str(refusal)
+    return False
+
+
+@pytest.fixture(scope="session")
+def configured(
+    awx: Awx, organization: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Configured]:
+    folder = tmp_path_factory.mktemp("awx")
+    _make_project(folder)
+    posts: list[tuple[str, Any]] = []
+    with Cluster(nodes=4, tls=True).running(ADDRESS) as cluster, served(folder / "served", posts) as url:
+        cluster.kubeconfig(folder / "kubeconfig")
+        _make_accounts(folder)
+        name = organization["name"]  # of all that AWX or awx.awx looks up by name alone, too
+        variables = {
+            "gpuctl_awx_organization": name,
+            "gpuctl_awx_name": name,
+            "gpuctl_awx_project": f"{url}/gpu.git",
+            "gpuctl_awx_image": IMAGE,
+            "gpuctl_awx_kubeconfig": str(folder / "administer"),
+            "gpuctl_awx_teams": [
+                {"name": "team-a", "namespaces": ["team-a", "team-a-dev"], "kubeconfig": str(folder / "submit")}
+            ],
+            "gpuctl_awx_notifications": [
+                {"name": f"{name} all", "service": "slack", "url": f"{url}/all", "notify_on": ["error", "success"]},
+                {"name": f"{name} errors", "service": "dingtalk", "url": f"{url}/errors"},
+            ],
+        }
+        outputs = [_configure(folder, awx, variables) for _run in range(2)]
+        api = Api(str(folder / "kubeconfig"))
+        yield Configured(awx, api, name, variables, outputs, posts)
+
+
+def _make_project(folder: Path) -> None:
+    """A repository with manifests. Its execution environment has the collection, so that AWX needs no Galaxy."""
+    source, bare = folder / "gpu", folder / "served" / "gpu.git"
+    shutil.copytree(ROOT / "awx" / "project", source)
+    shutil.rmtree(source / "collections")
+    declared = {**compute("web"), "job": {"name": "web", "namespace": "team-a"}}
+    (source / "cluster" / "web.yml").write_text(yaml.safe_dump(declared))
+    identity = ("-c", "user.name=tests", "-c", "user.email=tests@example.com")
+    for command in (
+        ("-C", source, "init", "--quiet", "--initial-branch=main"),
+        ("-C", source, "add", "--all"),
+        ("-C", source, *identity, "commit", "--quiet", "--message=Start"),
+        ("clone", "--quiet", "--bare", source, bare),
+        ("-C", bare, "update-server-info"),
+    ):
+        subprocess.run(["git", *map(str, command)], check=True)
+
+
+def _make_accounts(folder: Path) -> None:
+    """As the guide tells, by a cluster administrator."""
+    team = ["team-a", "team-a-dev"]
+    accounts = {"administer": {"level": "administer"}, "submit": {"level": "submit", "namespaces": team}}
+    tasks: list[dict[str, Any]] = [{"runwhere.gpuctl.gpuctl_workspace": {"namespace": name}} for name in team]
+    for name, options in accounts.items():
+        tasks.append({"runwhere.gpuctl.gpuctl_rbac": {"name": name, **options}})
+        tasks.append({"runwhere.gpuctl.gpuctl_kubeconfig": {"name": name, "dest": str(folder / name)}})
+    ran = Ansible(folder, {"K8S_AUTH_KUBECONFIG": str(folder / "kubeconfig")}).play(tasks)
+    assert not any(task.failed for task in ran.tasks), ran.output
+
+
+def _configure(folder: Path, awx: Awx, variables: dict[str, Any]) -> str:
+    """The output of the playbook. It takes minutes: AWX answers some thousand requests."""
+    ansible = Ansible(folder, {"CONTROLLER_HOST": awx.url, "ANSIBLE_COLLECTIONS_PATH": str(awx_awx())})
+    command = [BIN / "ansible-playbook", ROOT / "awx" / "configure.yml", "-e", json.dumps(variables)]
+    done = subprocess.run(
+        [*map(str, command)], env=ansible.full_environment, cwd=folder, text=True, stdout=-1, stderr=-2, check=False
+    )
+    return done.stdout

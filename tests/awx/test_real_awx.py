@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""awx/ in a real AWX: what it keeps of the configuration, and how the job templates end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+from integration.ansible import ROOT
+from integration.awx_launch import templates
+from integration.documents import blocks_of
+from integration.manifests import IMAGE, compute
+
+from .conftest import TYPE, Configured
+from .server import Refused, wait_for
+
+CONFIG = ROOT / "awx" / "config"
+# To configure AWX twice takes minutes.
+pytestmark = pytest.mark.timeout(3600)
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads what Ansible does not evaluate as the text that it is."""
+
+
+_Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
+
+
+def config(name: str) -> Any:
+    return yaml.load((CONFIG / f"{name}.yml").read_text(), _Loader)
+
+
+def only(configured: Configured, kind: str, **query: str) -> dict[str, Any]:
+    """The one object of the organization that fits."""
+    (found,) = configured.awx.list(f"{kind}/", organization__name=configured.organization, **query)
+    return found
+
+
+def parts(obj: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of an object of which something is expected."""
+    return {key: obj[key] for key in expected}
+
+
+def test_a_second_run_changes_nothing(configured: Configured):
+    first, second = configured.outputs
+    assert "failed=0 " in first, first
+    assert "failed=0 " in second, second
+    assert "changed=0 " in second, second
+
+
+def test_the_credentials(configured: Configured):
+    awx = configured.awx
+    expected = config("credential_type")["gpuctl_awx_credential_type"]
+    (credential_type,) = awx.list("credential_types/", name=TYPE)
+    assert parts(credential_type, expected) == expected
+    found = awx.list("credentials/", organization__name=configured.organization)
+    assert {each["name"]: each["inputs"] for each in found} == {
+        configured.organization: {"kubeconfig": "$encrypted$"},
+        f"{configured.organization} team-a": {"kubeconfig": "$encrypted$", "namespaces": "team-a,team-a-dev"},
+    }
+    assert {each["credential_type"] for each in found} == {credential_type["id"]}
+
+
+def test_the_project_the_environment_and_the_inventory(configured: Configured):
+    variables = configured.variables
+    environment, project = only(configured, "execution_environments"), only(configured, "projects")
+    expected = {
+        "scm_type": "git",
+        "scm_url": variables["gpuctl_awx_project"],
+        "scm_branch": "main",
+        "scm_update_on_launch": True,
+        "default_environment": environment["id"],
+        "status": "successful",
+    }
+    assert environment["image"] == variables["gpuctl_awx_image"]
+    assert parts(project, expected) == expected
+    (source,) = configured.awx.related(only(configured, "inventories"), "inventory_sources")
+    expected = {
+        "name": "GPU nodes",
+        "source": "scm",
+        "source_project": project["id"],
+        "source_path": "inventory/nodes.gpuctl.yml",
+        "credential": only(configured, "credentials", name=configured.organization)["id"],
+        "execution_environment": environment["id"],
+        "overwrite": True,
+    }
+    assert parts(source, expected) == expected
+
+
+def test_the_job_templates_and_their_surveys(configured: Configured):
+    awx, own = configured.awx, configured.organization
+    expected = templates("team-a", configured.team["namespaces"])
+    found = {each["name"]: each for each in awx.list("job_templates/", organization__name=own)}
+    assert found.keys() == expected.keys()
+    used = {"project": own, "inventory": own, "execution_environment": own}
+    for name, template in found.items():
+        given = expected[name]
+        assert parts(template, used) == {
+            kind: only(configured, kinds)["id"]
+            for kind, kinds in zip(used, ("projects", "inventories", "execution_environments"), strict=True)
+        }, name
+        fields = {
+            "description": given["description"],
+            "playbook": given["playbook"],
+            "job_type": given.get("job_type", "run"),
+            "diff_mode": given.get("diff_mode", False),
+            "allow_simultaneous": given.get("allow_simultaneous", True),
+            "ask_variables_on_launch": False,
+            "ask_credential_on_launch": False,
+            "survey_enabled": "survey" in given,
+        }
+        assert parts(template, fields) == fields, name
+        assert (yaml.safe_load(template["extra_vars"]) or {}) == given.get("extra_vars", {}), name
+        survey = awx.call("GET", template["related"]["survey_spec"])
+        assert survey.get("spec", []) == given.get("survey", []), name
+        assert awx.names(template, "credentials") == [f"{own} team-a" if name.endswith(" team-a") else own], name
+        assert awx.names(template, "notification_templates_success") == [f"{own} all"], name
+        assert awx.names(template, "notification_templates_error") == [f"{own} all", f"{own} errors"], name
+
+
+def test_the_notification_templates(configured: Configured):
+    messages = config("notifications")["gpuctl_awx_messages"]
+    for entry in configured.variables["gpuctl_awx_notifications"]:
+        found = only(configured, "notification_templates", name=entry["name"])
+        expected = messages[entry["service"]]
+        assert found["notification_type"] == "webhook"
+        assert found["notification_configuration"]["url"] == entry["url"]
+        assert {end: found["messages"][end] for end in expected} == expected
+
+
+def test_the_workflow(configured: Configured):
+    awx = configured.awx
+    expected = config("workflow")["gpuctl_awx_workflow"]
+    workflow = only(configured, "workflow_job_templates")
+    assert (workflow["name"], workflow["description"]) == (expected["name"], expected["description"])
+    nodes = {node["identifier"]: node for node in awx.related(workflow, "workflow_nodes")}
+    identifiers = {node["id"]: name for name, node in nodes.items()}
+    assert nodes.keys() == {node["identifier"] for node in expected["nodes"]}
+    for given in expected["nodes"]:
+        node = nodes[given["identifier"]]
+        runs = awx.call("GET", node["related"]["unified_job_template"])
+        kept = given.get("approval") or {"name": given["job_template"]}
+        assert parts(runs, kept) == kept
+        assert node["extra_data"] == given.get("extra_data", {})
+        assert [identifiers[number] for number in node["success_nodes"]] == given.get("success_nodes", [])
+        assert (node["failure_nodes"], node["always_nodes"]) == ([], [])
+
+
+def test_the_schedules(configured: Configured):
+    awx = configured.awx
+    expected = {entry["name"]: entry for entry in config("schedules")["gpuctl_awx_schedules"]}
+    found = {
+        schedule["name"]: schedule
+        for template in awx.list("job_templates/", organization__name=configured.organization)
+        for schedule in awx.related(template, "schedules")
+    }
+    assert found.keys() == expected.keys()
+    for name, schedule in found.items():
+        given = expected[name]
+        assert (schedule["rrule"], schedule["description"]) == (given["rrule"], given["description"])
+        assert schedule["summary_fields"]["unified_job_template"]["name"] == given["job_template"]
+        assert schedule["enabled"], name
+        assert schedule["next_run"], name
+
+
+def launch(configured: Configured, name: str, answers: Mapping[str, Any] = {}) -> tuple[dict[str, Any], str]:
+    """A job of a template after its end, and its output."""
+    awx = configured.awx
+    done = awx.ended(awx.launch("job_templates", name, configured.organization, answers))
+    return done, awx.output(done)
+
+
+def test_the_status(configured: Configured):
+    done, output = launch(configured, "GPU status")
+    assert done["status"] == "successful", output
+    assert "4 nodes: 4 active" in output
+
+
+def test_a_training_of_the_answers_that_the_guide_gives(configured: Configured):
+    (block,) = (block for block in blocks_of("docs/docsite/rst/guide_awx.rst") if block.language == "json")
+    done, output = launch(configured, "GPU submit training team-a", json.loads(block.text)["extra_vars"])
+    assert done["status"] == "successful", output
+    (submitted,) = done["artifacts"]["gpuctl_submitted"]
+    assert (submitted["name"], submitted["action"], submitted["status"]) == ("sft", "create", "Running")
+    job = configured.api.get("job", "sft", "team-a")
+    limits = job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
+    assert limits == {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "4"}, "the defaults of the survey"
+    by = json.loads(job["metadata"]["annotations"]["runwhere.ai/submitted-by"])
+    assert by["awx_job"] == str(done["id"])
+
+    status, output = launch(configured, "GPU status team-a")
+    assert status["status"] == "successful", output
+    assert ["sft", "team-a"] in [line.split()[:2] for line in output.splitlines()]
+
+
+TRAINING = {"gpuctl_name": "other", "gpuctl_image": IMAGE, "gpuctl_wait": "no"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ({"gpuctl_namespace": "kube-system"}, "expected to be one of"),
+        ({}, "'gpuctl_namespace' value missing"),
+    ],
+    ids=["of others", "none"],
+)
+def test_a_namespace_that_the_survey_does_not_offer_is_refused(
+    configured: Configured, answers: Mapping[str, Any], reason: str
+):
+    with pytest.raises(Refused, match=reason):
+        configured.awx.launch(
+            "job_templates", "GPU submit training team-a", configured.organization, TRAINING | answers
+        )
+
+
+def test_a_variable_that_no_survey_asks_for_is_ignored(configured: Configured):
+    answers = {**TRAINING, "gpuctl_namespace": "team-a", "gpuctl_allowed_namespaces": "default"}
+    awx = configured.awx
+    job = awx.launch("job_templates", "GPU submit training team-a", configured.organization, answers)
+    assert job["ignored_fields"]["extra_vars"] == {"gpuctl_allowed_namespaces": "default"}
+    done = awx.ended(job)
+    assert done["status"] == "successful", awx.output(done)
+    assert "gpuctl_allowed_namespaces" not in json.loads(done["extra_vars"])
+
+
+def test_a_manifest_in_a_namespace_of_others_fails_and_is_notified(configured: Configured):
+    manifest = {**compute("web"), "job": {"name": "web", "namespace": "default"}}
+    answers = {"gpuctl_definition": yaml.safe_dump(manifest), "gpuctl_namespace": "team-a"}
+    done, output = launch(configured, "GPU submit manifests team-a", answers)
+    assert done["status"] == "failed", output
+    assert "namespace not allowed: default" in output
+
+    def posted() -> list[Any]:
+        return [(path, body) for path, body in configured.posts if f"AWX job {done['id']}" in json.dumps(body)]
+
+    wait_for(lambda: len(posted()) == 2, "AWX has not notified of the failure")
+    bodies = dict(posted())
+    text = bodies["/all"]["text"]
+    assert text.startswith(f"GPU submit manifests team-a (AWX job {done['id']}) has ended: failed.")
+    assert bodies["/errors"] == {"msgtype": "text", "text": {"content": f"GPU: {text}"}}
+
+
+def test_a_plan_is_applied_after_its_approval(configured: Configured):
+    awx, api = configured.awx, configured.api
+    workflow = awx.launch("workflow_job_templates", "GPU change", configured.organization, {})
+
+    def approval() -> dict[str, Any] | None:
+        nodes = awx.list(f"workflow_jobs/{workflow['id']}/workflow_nodes/", identifier="approve")
+        job = nodes[0]["related"].get("job") if nodes else None
+        return awx.call("GET", job) if job else None
+
+    waiting = wait_for(approval, "the plan does not wait for approval")
+    assert (waiting["name"], waiting["status"]) == ("Approve the plan", "pending")
+    assert api.get("deployment", "web", "team-a") is None
+    awx.call("POST", waiting["related"]["approve"])
+    assert awx.ended(workflow)["status"] == "successful"
+    assert api.get("deployment", "web", "team-a")
+    nodes = awx.list(f"workflow_jobs/{workflow['id']}/workflow_nodes/")
+    plan = next(node for node in nodes if node["identifier"] == "plan")
+    assert awx.call("GET", plan["related"]["job"])["artifacts"]["gpuctl_plan"]["summary"].endswith("1 to create.")
+
+    drift, output = launch(configured, "GPU drift")
+    assert drift["status"] == "successful", output
+
+
+def test_the_inventory_lists_the_nodes(configured: Configured):
+    awx, inventory = configured.awx, only(configured, "inventories")
+    (source,) = awx.related(inventory, "inventory_sources")
+    done = awx.ended(awx.call("POST", source["related"]["update"], {}))
+    assert done["status"] == "successful", awx.output(done)
+    assert awx.names(inventory, "hosts") == [f"node-{number}" for number in range(1, 5)]
+    assert {"pool_default", "status_active"} <= set(awx.names(inventory, "groups"))
