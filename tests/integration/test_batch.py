@@ -98,8 +98,10 @@ def some_of_each(number: int) -> list[dict[str, Any]]:
 
 
 def test_a_directory_of_manifests_is_one_task(ansible: Ansible, recorder: Recorder, namespace: str, tmp_path: Path):
+    # For a job that is not scheduled yet, the nodes are read as well.
+    scheduled: dict[str, Any] = {"wait": True, "wait_for": "scheduled", "wait_timeout": 60}
     few = written(tmp_path / "few", some_of_each(2))
-    ansible.job(src=[few], namespace=namespace)
+    ansible.job(src=[few], namespace=namespace, **scheduled)
     recorder.clear()
     ansible.job(src=[few], namespace=namespace)
     reads = sorted(str(request) for request in recorder.requests)
@@ -109,6 +111,7 @@ def test_a_directory_of_manifests_is_one_task(ansible: Ansible, recorder: Record
     assert not first.failed, first.message
     assert [job["name"] for job in first.result["results"]] == [f"job-{index:03}" for index in range(DIRECTORY)]
     assert first.message == f"{DIRECTORY} jobs: {DIRECTORY - 2} create, 2 unchanged"
+    assert not ansible.job(src=[many], namespace=namespace, **scheduled).changed
 
     recorder.clear()
     second = ansible.job(src=[many], namespace=namespace)
