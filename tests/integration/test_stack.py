@@ -3,21 +3,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import secrets
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tools.peers import kubernetes_core
-
-from .ansible import BIN, ROOT, Ansible, Run
+from .ansible import Ansible, Run
 from .api import Api
 from .recorder import Recorder
 from .test_roles import play
@@ -146,55 +140,6 @@ def test_what_others_have_installed_is_not_changed(ansible: Ansible, api: Api, n
     assert "kind not supported: batch/v1 Job" in ansible.module("gpuctl_stack", name="x", objects=[job]).message
     wrong = ansible.module("gpuctl_stack", name="x", node_labels={"node-1": {"runwhere.ai/pool": "b"}})
     assert "node_labels.node-1: not a label of a vendor: runwhere.ai/pool" in wrong.message
-
-
-@pytest.mark.nightly  # It fetches kubernetes.core.
-def test_the_chart_of_a_vendor(ansible: Ansible, tmp_path: Path) -> None:
-    """What kubernetes.core.helm calls helm with. A double of the program says nothing of what a chart does."""
-    helm, state = tmp_path / "bin" / "helm", tmp_path / "helm.json"
-    helm.parent.mkdir()
-    double = (ROOT / "tests" / "integration" / "helm_double.py").read_text()
-    helm.write_text(double.replace("#!/usr/bin/env python3", f"#!{sys.executable}"))
-    helm.chmod(0o755)
-    collections = f"{ROOT / '.cache' / 'collections'}:{kubernetes_core()}"
-    path = f"{helm.parent}:{BIN}:{os.environ['PATH']}"
-    here = {"ANSIBLE_COLLECTIONS_PATH": collections, "PATH": path, "GPUCTL_TEST_HELM": str(state)}
-    within = Ansible(ansible.directory, {**ansible.environment, **here})
-
-    def calls() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(state.read_text())["calls"]
-        return [call for call in found if {"upgrade", "uninstall"} & set(call["words"])]
-
-    given = {"method": "helm", "chart_values": {"driver": {"enabled": False}}}
-    assert changed(install(within, "gpu-operator", check=True, **given)) == ["Install or remove the chart"]
-    assert calls() == []
-    assert changed(install(within, "gpu-operator", **given)) == ["Install or remove the chart"]
-    (installed,) = calls()
-    words = [word for word in installed["words"] if not word.startswith("-f=")]
-    assert words == [
-        "--version=v26.7.0",
-        "--repo=https://helm.ngc.nvidia.com/nvidia",
-        "upgrade",
-        "-i",
-        "--reset-values",
-        "--create-namespace",
-        "gpuctl-nvidia",
-        "gpu-operator",
-    ]
-    values = installed["values"]
-    assert values["driver"] == {"enabled": False}
-    assert values["mig"] == {"strategy": "mixed"}
-    config = values["devicePlugin"]["config"]
-    assert (config["create"], config["name"], config["default"]) == (True, "nvidia-device-plugin-configs", "default")
-    assert yaml.safe_load(config["data"]["time-slicing-4"])["sharing"]["timeSlicing"]["resources"][0]["replicas"] == 4
-
-    assert changed(install(within, "gpu-operator", **given)) == []
-    other = {**given, "chart_version": "v26.8.0"}
-    assert changed(install(within, "gpu-operator", **other)) == ["Install or remove the chart"]
-    assert "--version=v26.8.0" in calls()[-1]["words"]
-    assert changed(install(within, "gpu-operator", state="absent", **given)) == ["Install or remove the chart"]
-    assert calls()[-1]["words"][:1] == ["uninstall"]
-    assert changed(install(within, "gpu-operator", state="absent", **given)) == []
 
 
 def test_the_chart_needs_a_collection(ansible: Ansible, place: str) -> None:
