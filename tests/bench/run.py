@@ -139,7 +139,8 @@ def _conditions() -> str:
     rounds = f"{ROUNDS} rounds" if FOLDER_ROUNDS == ROUNDS else f"{ROUNDS} rounds (of the directory: {FOLDER_ROUNDS})"
     where = f"the cluster of {KUBECONFIG}" if KUBECONFIG else "a simulated API server on the same machine"
     command = f"make bench{' GPUCTL_BENCH_FULL=1' if FULL else ''}"
-    tools = [_said("ansible-playbook", "--version"), _said("kubectl", "version", "--client")]
+    kubectl = _said("kubectl", "version", "--client").removeprefix("Client Version: ")
+    tools = [_said("ansible-playbook", "--version"), f"kubectl {kubectl}"]
     today = datetime.now(timezone.utc).date()
     return (
         f"Measured on {today} with `{command}`, {_measured_version()}, against {where}: {os.cpu_count()} processors, "

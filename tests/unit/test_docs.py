@@ -204,3 +204,11 @@ def test_files_that_developers_are_sent_to_exist(name: str) -> None:
     paths = re.findall(r"(?<![\w/])((?:\w[\w-]*/)+[\w-]+\.(?:py|yml|yaml|rst|md))(?![\w/])", text)
     tops = (ROOT, ROOT / "plugins" / "module_utils")
     assert [path for path in paths if not any((top / path).exists() for top in tops)] == []
+
+
+def test_performance_was_measured_with_this_release_or_the_last() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    (measured,) = re.findall(r"^Measured on .*, runwhere\.gpuctl ([0-9.]+) ", page, re.MULTILINE)
+    version = yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"]
+    releases = yaml.safe_load((ROOT / "changelogs" / "changelog.yaml").read_text())["releases"]
+    assert measured in {version, *sorted(releases, key=lambda each: tuple(map(int, each.split("."))))[-1:]}
