@@ -102,6 +102,9 @@ def as_plots(groups: Sequence[Group]) -> dict[str, str]:
             "MiB",
             _series(groups, "info", "read", memory=True),
         ),
+        "performance-growth.svg": _plot(
+            "Looking at jobs that are as declared", "jobs", "s", _series(groups, "growth", "look")
+        ),
     }
 
 

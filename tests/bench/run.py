@@ -50,11 +50,12 @@ from tools.tree import git  # noqa: E402
 FULL = os.environ.get("GPUCTL_BENCH_FULL") == "1"
 ROUNDS = int(os.environ.get("GPUCTL_BENCH_ROUNDS", "3"))
 KUBECONFIG = os.environ.get("GPUCTL_BENCH_KUBECONFIG")
-ONLY = os.environ.get("GPUCTL_BENCH_ONLY", "tasks,jobs,folder,nodes,info,usage").split(",")
+ONLY = os.environ.get("GPUCTL_BENCH_ONLY", "tasks,jobs,folder,nodes,info,growth,usage").split(",")
 
 JOBS = (1, 10, 100, 500)
 NODES = (10, 100, 1_000)
 INFO = (100, 1_000, 5_000) if FULL else (100, 1_000)
+GROWTH = (1, 10, 100, 1_000, 5_000) if FULL else (1, 10, 100, 1_000)
 FOLDER = 200
 FOLDER_ROUNDS = ROUNDS if FULL else 1  # its loop takes two minutes
 
@@ -100,6 +101,10 @@ def _measured(directory: Path) -> Iterator[Group]:
         with simulated(directory, nodes=nodes, pods=10 * nodes) as cluster:
             group = scenarios.info_group(directory, nodes, 10 * nodes)
             yield measure(group, cluster, ROUNDS, warm_up=nodes == INFO[0])
+    if "growth" in ONLY:
+        with simulated(directory, nodes=100, pods=1_000) as cluster, _namespaces(cluster):
+            for jobs in GROWTH:
+                yield measure(scenarios.growth_group(directory, jobs), cluster, ROUNDS, warm_up=jobs == GROWTH[0])
     if "usage" in ONLY:
         if missing := debian_programs.why_missing(["prometheus", "promtool"]):
             print(f"The accounts of GPUs are not measured: {missing}")

@@ -248,6 +248,42 @@ def info_group(directory: Path, nodes: int, pods: int) -> Group:
     )
 
 
+# ---- growth
+
+
+def growth_group(directory: Path, jobs: int) -> Group:
+    """What it takes to look at so many jobs that are as declared; seconds of the whole command."""
+    src, namespace = directory / f"growth-{jobs}", NAMESPACES[0]
+    _write_manifests(src, [_job(number) for number in range(jobs)])
+    here = {"src": str(src), "namespace": namespace}
+
+    def ours(module: str, name: str = "", **options: Any) -> Contender:
+        task = {f"runwhere.gpuctl.{module}": options, "no_log": True}
+        name = name or module.removeprefix("gpuctl_").removesuffix("_info")
+        return Contender(name, _playbook(directory, f"growth-{name}-{jobs}", [task]))
+
+    return Group(
+        "growth",
+        f"{jobs:,} {'job' if jobs == 1 else 'jobs'}, seconds and peak memory of the whole command",
+        jobs,
+        [
+            Step("create", [ours("gpuctl_job", "submit", **here)]),
+            Step(
+                "look",
+                [
+                    ours("gpuctl_job", "submit, unchanged", **here),
+                    ours("gpuctl_status", all_namespaces=True),
+                    ours("gpuctl_plan_info", **here),
+                    ours("gpuctl_drift_info", **here),
+                    ours("gpuctl_fit_info", **here),
+                    ours("gpuctl_usage_info", all_namespaces=True),
+                ],
+            ),
+            Step("delete", [ours("gpuctl_job", "delete", **here, state="absent")]),
+        ],
+    )
+
+
 # ---- accounts
 
 

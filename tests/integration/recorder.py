@@ -28,13 +28,14 @@ _FORWARDED = frozenset({"accept", "content-type", "impersonate-group", "imperson
 
 @dataclass
 class Request:
-    """``status`` is 0 until the response arrives."""
+    """``status`` is 0 until the response arrives. ``received``: the bytes of its body, 0 for a watch."""
 
     method: str
     path: str
     dry_run: bool
     query: str = ""
     status: int = 0
+    received: int = 0
 
     @property
     def permissions(self) -> set[Permission]:
@@ -130,7 +131,8 @@ def start(api: Api, directory: Path) -> tuple[Recorder, Server]:
             if request.watch:
                 self.stream(answer)
                 return
-            self.send_header("Content-Length", str(len(answer.data)))
+            request.received = len(answer.data)
+            self.send_header("Content-Length", str(request.received))
             self.end_headers()
             self.wfile.write(answer.data)
 
