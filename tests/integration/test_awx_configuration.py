@@ -30,12 +30,12 @@ pytestmark = pytest.mark.nightly
 
 @dataclass(frozen=True)
 class Configured:
-    """AWX after a run of the playbook, which ``again`` repeats."""
+    """AWX after a run of the playbook, which ``again`` repeats, by default with the same variables."""
 
     awx: Awx
     first: Run
     ansible: Ansible
-    again: Callable[[], Run]
+    again: Callable[..., Run]
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +43,15 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]
     folder = tmp_path_factory.mktemp("awx")
     (folder / "kubeconfig").write_text("apiVersion: v1\nkind: Config\n# s3cret\n")
     (folder / "team-a").write_text("apiVersion: v1\nkind: Config\n# t3am\n")
+    (folder / "root").write_text("apiVersion: v1\nkind: Config\n# r00t\n")
     awx = Awx(PROJECT)
     awx.create("organizations", {"name": "Default"})
     variables = {
         "gpuctl_awx_project": "https://git.example.com/ml/gpu.git",
         "gpuctl_awx_image": "registry.example.com/gpuctl-ee:1.0",
         "gpuctl_awx_kubeconfig": str(folder / "kubeconfig"),
+        "gpuctl_awx_cluster_administrator": str(folder / "root"),
+        "gpuctl_awx_prometheus_url": "https://prometheus.example.com",
         "gpuctl_awx_notifications": [
             {
                 "name": "ML",
@@ -91,6 +94,7 @@ def test_a_team_has_a_credential_for_its_namespaces_and_templates_that_use_no_ot
     team, administrators = awx.named("credentials", "gpuctl team-a"), awx.named("credentials", "gpuctl")
     assert "t3am" in team["inputs"]["kubeconfig"]
     assert team["inputs"]["namespaces"] == "team-a,team-a-dev"
+    most = awx.named("credentials", "gpuctl cluster administrator")
     injected = awx.named("credential_types", "GPU cluster")["injectors"]["env"]
     assert injected["GPUCTL_ALLOWED_NAMESPACES"] == "{{ namespaces | default('') }}"
     expected = templates("team-a", NAMESPACES)
@@ -98,12 +102,38 @@ def test_a_team_has_a_credential_for_its_namespaces_and_templates_that_use_no_ot
     assert made.keys() == expected.keys()
     for name, template in made.items():
         used = awx.links[f"job_templates/{template['id']}/credentials"]
-        assert used == [(team if name.endswith(" team-a") else administrators)["id"]], name
+        own = team if name.endswith(" team-a") else most if name == "GPU monitoring" else administrators
+        assert used == [own["id"]], name
         assert not template["ask_variables_on_launch"], name
         assert not template["ask_credential_on_launch"], name
         assert awx.surveys[template["id"]].get("spec", []) == expected[name].get("survey", []), name
         provisions = template["playbook"] == "provision.yml"
         assert not (provisions and name.endswith(" team-a"))
+
+
+def test_each_template_that_asks_prometheus_names_it(configured: Configured):
+    asking = {
+        template["playbook"]
+        for template in configured.awx.objects["job_templates"].values()
+        if json.loads(template["extra_vars"]).get("gpuctl_prometheus_url") == "https://prometheus.example.com"
+    }
+    variables = yaml.safe_load((ROOT / "playbooks" / "vars" / "playbooks.yml").read_text())["playbooks"]
+    assert asking == {f"{name}.yml" for name in variables if "gpuctl_prometheus_url" in variables[name]["variables"]}
+
+
+def test_without_a_cluster_administrator_there_is_no_template_that_needs_one(configured: Configured):
+    objects = configured.awx.objects
+    template = configured.awx.named("job_templates", "GPU monitoring")
+    credential = configured.awx.named("credentials", "gpuctl cluster administrator")
+    removed = {"job_templates": template, "credentials": credential}
+    for kind, obj in removed.items():
+        del objects[kind][obj["id"]]
+    try:
+        ran = configured.again("-e", json.dumps({"gpuctl_awx_cluster_administrator": ""}))
+        assert "changed=0 " in ran.output, ran.output
+    finally:
+        for kind, obj in removed.items():
+            objects[kind][obj["id"]] = obj
 
 
 def test_a_plan_is_approved_before_it_is_applied(configured: Configured):
@@ -167,7 +197,7 @@ def test_scheduled_templates_run_regularly(configured: Configured):
     assert set(templates) == {"drift.yml", "doctor.yml", "record_history.yml", "idle.yml"}
     assert json.loads(templates["drift.yml"]["extra_vars"]) == {"gpuctl_dir": "cluster"}
     for name in ("record_history.yml", "idle.yml"):
-        assert json.loads(templates[name]["extra_vars"]) == {"gpuctl_all_namespaces": True}, name
+        assert json.loads(templates[name]["extra_vars"])["gpuctl_all_namespaces"] is True, name
 
 
 def test_the_recipe_of_a_nightly_job_schedules_it(configured: Configured, tmp_path: Path):
