@@ -56,6 +56,7 @@ options:
   action:
     description:
       - V(report) changes nothing. V(annotate) warns of idle jobs. V(pause) warns of them first, and pauses them after O(grace).
+      - Jobs are warned of and paused whoever has submitted them.
     type: str
     choices: [report, annotate, pause]
     default: report

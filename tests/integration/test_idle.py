@@ -97,6 +97,7 @@ class World:
 
 
 WARNED = "runwhere.ai/idle-warned-at"
+SUBMITTED_BY = "runwhere.ai/submitted-by"
 
 
 TOKEN = [{"name": "JUPYTER_TOKEN", "value": "notebook-t0ken"}]
@@ -186,6 +187,19 @@ def test_a_job_is_paused_after_the_grace(world: World) -> None:
     again = world.idle(action="pause")
     assert again["changed"] is False
     assert [row["name"] for row in again["results"]] == ["busy", "lab"]
+
+
+def test_jobs_of_others_are_warned_of_and_paused_too_and_stay_theirs(world: World) -> None:
+    """Whoever runs it decides by the use of devices, and has submitted none of the jobs."""
+    theirs = json.dumps({"user": "carol", "host": "desk", "kubernetes_user": "carol@example.com"})
+    world.change("Job", "train", lambda job: job["metadata"]["annotations"].update({SUBMITTED_BY: theirs}))
+    found = world.idle(action="annotate")
+    assert not found.get("failed"), found["msg"]
+    assert [row["action"] for row in found["results"]] == ["warn", "none", "none"]
+    world.warn(ago(hours=2))
+    assert world.idle(action="pause")["msg"] == "1 idle job with 1 accelerator, 1 paused"
+    assert world.of("Job", "train")["spec"]["suspend"] is True
+    assert world.of("Job", "train")["metadata"]["annotations"][SUBMITTED_BY] == theirs
 
 
 def test_a_job_that_is_used_again_is_not_paused_and_its_warning_is_removed(world: World) -> None:

@@ -312,7 +312,9 @@ def _warn_and_pause(task: Task[IdleOptions], jobs: Sequence[HeldJob], policy: Id
         chosen = [job for job in jobs if job.action == action]
         if not chosen:
             continue
-        options = JobOptions(state="paused", continue_on_error=True, allowed_namespaces=task.options.allowed_namespaces)
+        # The jobs are those of others. What decides is how they are used, not who submitted them.
+        allowed = task.options.allowed_namespaces
+        options = JobOptions(state="paused", continue_on_error=True, takeover=True, allowed_namespaces=allowed)
         own = task.with_options(options)
         selected = [SelectedJob(*job.id, job.kind) for job in chosen]
         try:
