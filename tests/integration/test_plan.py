@@ -242,11 +242,20 @@ def assert_capacity(scene: Scene, plan: Mapping[str, Any]) -> None:
         found = scene.api.get("resourcequota", f"{row['quota']}-{row['namespace']}", row["namespace"])
         if row["resource"] == "gpu":
             assert int(found["spec"]["hard"][f"requests.{GPU}"]) == row["hard_after"], row
-            assert int(found["status"]["used"][f"requests.{GPU}"]) == row["used_after"], row
+            used = int(found["status"]["used"][f"requests.{GPU}"])
+            # Its controller leaves what the admission of a pod has counted if its cache has not seen it yet, until the
+            # next full sync, after five minutes (pkg/controller/resourcequota: an update of status queues nothing).
+            assert row["used_after"] in (used, min(used, requested(scene, row["namespace"]))), (row, used)
     for pool in {row["pool_after"] for row in plan["nodes"] if row["pool_after"].startswith(scene.field.prefix)}:
         members = [row["node"] for row in plan["nodes"] if row["pool_after"] == pool]
         expected = next(row["used_after"] for row in plan["pools"] if row["pool"] == pool)
         assert sum(held["node"].get(node, 0) for node in members) == expected, (pool, held)
+
+
+def requested(scene: Scene, namespace: str) -> int:
+    """The GPUs that a quota counts: those of all pods that have not ended."""
+    pods = scene.api.list("pod", namespace)
+    return sum(gpus_of(pod) for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed"))
 
 
 # -- saved plans -------------------------------------------------------------------------------------------------------

@@ -151,7 +151,10 @@ class Edited:
                 assert status == 200, answer
 
     def settled(self) -> None:
-        """All pods of the directory run, before the next edit."""
+        """All pods of the directory run, and no others end any more, before the next edit."""
+        for namespace in self.scene.teams.values():
+            ending = [pod for pod in self.scene.api.list("pod", namespace) if "deletionTimestamp" in pod["metadata"]]
+            assert ending == [], [pod["metadata"]["name"] for pod in ending]
         for key, kind in self.keys().items():
             found = self.scene.api.get(kind, key[1], key[0])
             assert found, key
