@@ -11,8 +11,9 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import yaml
 from integration.ansible import BIN, ROOT, Ansible
 from integration.api import Api
 from integration.manifests import compute
+from integration.prometheus_double import Asked, Reply, matrix, prometheus_double, vector
 from kubesim import Cluster
 
 from tools.peers import awx_awx
@@ -38,6 +40,8 @@ OWN = (
     "notification_templates",
 )
 TYPE = "GPU cluster"
+TEAM = ["team-a", "team-a-dev"]
+PROMETHEUS = ("monitoring", "prometheus-operated", "9090")
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,9 @@ class Configured:
     """AWX after two runs of the playbook, with the variables of both and what they printed."""
 
     awx: Awx
+    cluster: Cluster
     api: Api
+    folder: Path
     organization: str
     variables: dict[str, Any]
     outputs: list[str]
@@ -55,6 +61,10 @@ class Configured:
     def team(self) -> dict[str, Any]:
         team: dict[str, Any] = self.variables["gpuctl_awx_teams"][0]
         return team
+
+    def ansible(self, kubeconfig: str = "kubeconfig") -> Ansible:
+        """Tasks past AWX, by default of a cluster administrator."""
+        return Ansible(self.folder, {"K8S_AUTH_KUBECONFIG": str(self.folder / kubeconfig)})
 
 
 @pytest.fixture(scope="session")
@@ -96,9 +106,13 @@ def configured(
     folder = tmp_path_factory.mktemp("awx")
     _make_project(folder)
     posts: list[tuple[str, Any]] = []
-    with Cluster(nodes=4, tls=True).running(ADDRESS) as cluster, served(folder / "served", posts) as url:
-        cluster.kubeconfig(folder / "kubeconfig")
+    with (
+        Cluster(nodes=4, tls=True, addons={"prometheus-operator"}).running(ADDRESS) as cluster,
+        served(folder / "served", posts) as url,
+        _prometheus(cluster, folder / "kubeconfig") as api,
+    ):
         _make_accounts(folder)
+        _make_prometheus(api)
         name = organization["name"]  # of all that AWX or awx.awx looks up by name alone, too
         variables = {
             "gpuctl_awx_organization": name,
@@ -106,17 +120,16 @@ def configured(
             "gpuctl_awx_project": f"{url}/gpu.git",
             "gpuctl_awx_image": IMAGE,
             "gpuctl_awx_kubeconfig": str(folder / "administer"),
-            "gpuctl_awx_teams": [
-                {"name": "team-a", "namespaces": ["team-a", "team-a-dev"], "kubeconfig": str(folder / "submit")}
-            ],
+            "gpuctl_awx_cluster_administrator": str(folder / "kubeconfig"),
+            "gpuctl_awx_prometheus_service": "{}/{}:{}".format(*PROMETHEUS),
+            "gpuctl_awx_teams": [{"name": "team-a", "namespaces": TEAM, "kubeconfig": str(folder / "submit")}],
             "gpuctl_awx_notifications": [
                 {"name": f"{name} all", "service": "slack", "url": f"{url}/all", "notify_on": ["error", "success"]},
                 {"name": f"{name} errors", "service": "dingtalk", "url": f"{url}/errors"},
             ],
         }
         outputs = [_configure(folder, awx, variables) for _run in range(2)]
-        api = Api(str(folder / "kubeconfig"))
-        yield Configured(awx, api, name, variables, outputs, posts)
+        yield Configured(awx, cluster, api, folder, name, variables, outputs, posts)
 
 
 def _make_project(folder: Path) -> None:
@@ -139,14 +152,47 @@ def _make_project(folder: Path) -> None:
 
 def _make_accounts(folder: Path) -> None:
     """As the guide tells, by a cluster administrator."""
-    team = ["team-a", "team-a-dev"]
-    accounts = {"administer": {"level": "administer"}, "submit": {"level": "submit", "namespaces": team}}
-    tasks: list[dict[str, Any]] = [{"runwhere.gpuctl.gpuctl_workspace": {"namespace": name}} for name in team]
+    accounts = {"administer": {"level": "administer"}, "submit": {"level": "submit", "namespaces": TEAM}}
+    tasks: list[dict[str, Any]] = [{"runwhere.gpuctl.gpuctl_workspace": {"namespace": name}} for name in TEAM]
     for name, options in accounts.items():
         tasks.append({"runwhere.gpuctl.gpuctl_rbac": {"name": name, **options}})
         tasks.append({"runwhere.gpuctl.gpuctl_kubeconfig": {"name": name, "dest": str(folder / name)}})
     ran = Ansible(folder, {"K8S_AUTH_KUBECONFIG": str(folder / "kubeconfig")}).play(tasks)
     assert not any(task.failed for task in ran.tasks), ran.output
+
+
+@contextmanager
+def _prometheus(cluster: Cluster, kubeconfig: Path) -> Iterator[Api]:
+    """The API of the cluster, with a Prometheus that knows all pods of the team as idle behind a Service of it."""
+    cluster.kubeconfig(kubeconfig)
+    api = Api(str(kubeconfig))
+    with prometheus_double(partial(_answer, api)) as double:
+        cluster.programs[("services", *PROMETHEUS)] = double.url
+        yield api
+
+
+def _answer(api: Api, asked: Asked) -> Reply:
+    expression = asked.parameters.get("query", "")
+    if asked.path.endswith("/query_range"):
+        return matrix()
+    if expression.startswith("count("):
+        return vector()
+    value = "1" if "count_over_time" in expression else "0.01"
+    pods = [pod["metadata"]["name"] for pod in api.list("pod", "team-a")]
+    return vector(*(({"namespace": "team-a", "pod": pod}, value) for pod in pods))
+
+
+def _make_prometheus(api: Api) -> None:
+    """Its Service, and the permission to ask it that the guide names, of the account of administrators."""
+    place, name, port = PROMETHEUS
+    api.create("namespace", {"metadata": {"name": place}})
+    api.create("service", {"metadata": {"name": name}, "spec": {"ports": [{"port": int(port)}]}}, place)
+    rule = {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get", "create"]}
+    api.create("role", {"metadata": {"name": name}, "rules": [rule]}, place)
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    subject = {"kind": "ServiceAccount", "name": "administer", "namespace": "gpuctl-system"}
+    binding = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+    api.create("rolebinding", binding, place)
 
 
 def _configure(folder: Path, awx: Awx, variables: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -12,9 +12,9 @@ import yaml
 from integration.ansible import ROOT
 from integration.awx_launch import templates
 from integration.documents import blocks_of
-from integration.manifests import IMAGE, compute
+from integration.manifests import IMAGE, compute, training
 
-from .conftest import TYPE, Configured
+from .conftest import PROMETHEUS, TYPE, Configured
 from .server import Refused, wait_for
 
 CONFIG = ROOT / "awx" / "config"
@@ -59,6 +59,7 @@ def test_the_credentials(configured: Configured):
     found = awx.list("credentials/", organization__name=configured.organization)
     assert {each["name"]: each["inputs"] for each in found} == {
         configured.organization: {"kubeconfig": "$encrypted$"},
+        f"{configured.organization} cluster administrator": {"kubeconfig": "$encrypted$"},
         f"{configured.organization} team-a": {"kubeconfig": "$encrypted$", "namespaces": "team-a,team-a-dev"},
     }
     assert {each["credential_type"] for each in found} == {credential_type["id"]}
@@ -113,12 +114,25 @@ def test_the_job_templates_and_their_surveys(configured: Configured):
             "survey_enabled": "survey" in given,
         }
         assert parts(template, fields) == fields, name
-        assert (yaml.safe_load(template["extra_vars"]) or {}) == given.get("extra_vars", {}), name
+        assert (yaml.safe_load(template["extra_vars"]) or {}) == given.get("extra_vars", {}) | asked_of(given), name
         survey = awx.call("GET", template["related"]["survey_spec"])
         assert survey.get("spec", []) == given.get("survey", []), name
-        assert awx.names(template, "credentials") == [f"{own} team-a" if name.endswith(" team-a") else own], name
+        assert awx.names(template, "credentials") == [f"{own}{credential_of(name, given)}"], name
         assert awx.names(template, "notification_templates_success") == [f"{own} all"], name
         assert awx.names(template, "notification_templates_error") == [f"{own} all", f"{own} errors"], name
+
+
+def asked_of(template: Mapping[str, Any]) -> dict[str, str]:
+    """The variables that name Prometheus."""
+    service = "{}/{}:{}".format(*PROMETHEUS)
+    return {"gpuctl_prometheus_service": service} if template.get("asks_prometheus") else {}
+
+
+def credential_of(name: str, template: Mapping[str, Any]) -> str:
+    """What follows the name of the configuration in that of the credential."""
+    if name.endswith(" team-a"):
+        return " team-a"
+    return " cluster administrator" if template.get("cluster_administrator") else ""
 
 
 def test_the_notification_templates(configured: Configured):
@@ -173,10 +187,22 @@ def launch(configured: Configured, name: str, answers: Mapping[str, Any] = {}) -
     return done, awx.output(done)
 
 
-def test_the_status(configured: Configured):
-    done, output = launch(configured, "GPU status")
+def succeeds(configured: Configured, name: str, answers: Mapping[str, Any] = {}) -> list[str]:
+    """The lines that a job of a template prints."""
+    done, output = launch(configured, name, answers)
     assert done["status"] == "successful", output
-    assert "4 nodes: 4 active" in output
+    return output.splitlines()
+
+
+def row(lines: Iterable[str], *start: str) -> list[str]:
+    """The rest of the line of a table that starts with these cells."""
+    found = [line.split()[len(start) :] for line in lines if line.split()[: len(start)] == list(start)]
+    assert len(found) == 1, "\n".join(lines)
+    return found[0]
+
+
+def test_the_status(configured: Configured):
+    assert any("4 nodes: 4 active" in line for line in succeeds(configured, "GPU status"))
 
 
 def test_a_training_of_the_answers_that_the_guide_gives(configured: Configured):
@@ -191,9 +217,11 @@ def test_a_training_of_the_answers_that_the_guide_gives(configured: Configured):
     by = json.loads(job["metadata"]["annotations"]["runwhere.ai/submitted-by"])
     assert by["awx_job"] == str(done["id"])
 
-    status, output = launch(configured, "GPU status team-a")
-    assert status["status"] == "successful", output
-    assert ["sft", "team-a"] in [line.split()[:2] for line in output.splitlines()]
+    assert "Running" in row(succeeds(configured, "GPU status team-a"), "sft", "team-a")
+    which = {"gpuctl_name": "sft", "gpuctl_namespace": "team-a"}
+    assert "step 10/10" in succeeds(configured, "GPU logs team-a", which)
+    described = succeeds(configured, "GPU describe team-a", which)
+    assert f"AWX job {done['id']}" in " ".join(row(described, "Submitted", "by"))
 
 
 TRAINING = {"gpuctl_name": "other", "gpuctl_image": IMAGE, "gpuctl_wait": "no"}
@@ -273,3 +301,124 @@ def test_the_inventory_lists_the_nodes(configured: Configured):
     assert done["status"] == "successful", awx.output(done)
     assert awx.names(inventory, "hosts") == [f"node-{number}" for number in range(1, 5)]
     assert {"pool_default", "status_active"} <= set(awx.names(inventory, "groups"))
+
+
+SERVE = {"gpuctl_name": "serve", "gpuctl_namespace": "team-a"}
+
+
+def submit(configured: Configured, manifest: Mapping[str, Any]) -> list[str]:
+    answers = {"gpuctl_definition": yaml.safe_dump(manifest), "gpuctl_namespace": "team-a", "gpuctl_wait": "yes"}
+    return succeeds(configured, "GPU submit manifests team-a", answers)
+
+
+def test_a_service_is_rolled_back_scaled_restarted_paused_resumed_and_deleted(configured: Configured):
+    api = configured.api
+
+    def deployment() -> Any:
+        return api.get("deployment", "serve", "team-a")
+
+    def pods() -> set[str]:
+        found = api.list("pod", "team-a", "app=serve")
+        return {pod["metadata"]["uid"] for pod in found if "deletionTimestamp" not in pod["metadata"]}
+
+    def image() -> str:
+        return str(deployment()["spec"]["template"]["spec"]["containers"][0]["image"])
+
+    for version in ("v1", "v2"):
+        submit(configured, compute("serve", environment={"image": f"registry.example.com/ml:{version}"}))
+    assert image().endswith(":v2")
+    assert "update" in row(succeeds(configured, "GPU rollback team-a", SERVE), "serve", "team-a")
+    assert image().endswith(":v1")
+    assert "unchanged" in row(succeeds(configured, "GPU rollback team-a", SERVE), "serve", "team-a")
+
+    two = succeeds(configured, "GPU scale team-a", {**SERVE, "gpuctl_replicas": 2})
+    assert "scale" in row(two, "serve", "team-a")
+    assert deployment()["spec"]["replicas"] == 2
+    before = wait_for(lambda: len(pods()) == 2 and pods(), "there are no two pods")
+    assert "restart" in row(succeeds(configured, "GPU restart team-a", SERVE), "serve", "team-a")
+    wait_for(lambda: len(pods()) == 2 and not pods() & before, "its pods are the former ones")
+
+    assert "pause" in row(succeeds(configured, "GPU pause team-a", SERVE), "serve", "team-a")
+    wait_for(lambda: not pods(), "it still has pods")
+    assert "resume" in row(succeeds(configured, "GPU resume team-a", SERVE), "serve", "team-a")
+    wait_for(lambda: len(pods()) == 2, "it has no pods again")
+    assert deployment()["spec"]["replicas"] == 2
+
+    assert "delete" in row(succeeds(configured, "GPU delete team-a", SERVE), "serve", "team-a")
+    assert deployment() is None
+
+
+PASSWORD = "pw-5d0f31c9aa"
+
+
+def test_a_colleague_gets_access_and_loses_it(configured: Configured):
+    api = configured.api
+    who = {"gpuctl_name": "alice"}
+    registry = {"gpuctl_registry": "registry.example.com", "gpuctl_registry_username": "alice"}
+    wanted = {
+        **who,
+        "gpuctl_gpu": 4,
+        "gpuctl_cpu": "64",
+        "gpuctl_memory": "256Gi",
+        "gpuctl_storage": "10Gi",
+        **registry,
+    }
+    done, output = launch(configured, "GPU onboard", {**wanted, "gpuctl_registry_password": PASSWORD})
+    assert done["status"] == "successful", output
+    assert PASSWORD not in output + json.dumps(configured.awx.related(done, "job_events"))
+    limits = {
+        key: value for quota in api.list("resourcequota", "alice") for key, value in quota["spec"]["hard"].items()
+    }
+    assert (limits["requests.nvidia.com/gpu"], limits["requests.cpu"]) == ("4", "64")
+    assert api.get("secret", "gpuctl-registry", "alice")
+    ansible = configured.ansible()
+    assert not ansible.module("gpuctl_kubeconfig", name="alice", dest=str(configured.folder / "alice")).failed
+    hers = configured.ansible("alice").job(definition=training("hers"), namespace="alice", wait=True, wait_timeout=60)
+    assert not hers.failed, hers.message
+
+    lines = succeeds(configured, "GPU offboard", {**who, "gpuctl_stop_jobs": "yes"})
+    assert api.get("serviceaccount", "alice", "gpuctl-system") is None
+    assert api.get("job", "hers", "alice")["spec"]["suspend"] is True
+    assert "pause" in row(lines, "job", "hers", "alice")
+    assert api.get("persistentvolumeclaim", "data", "alice")
+    succeeds(configured, "GPU offboard", {**who, "gpuctl_delete_data": "yes", "gpuctl_delete_namespaces": "yes"})
+    wait_for(lambda: api.get("namespace", "alice") is None, "the namespace is still there")
+
+
+def test_monitoring_is_installed_once(configured: Configured):
+    path = "/apis/monitoring.coreos.com/v1/prometheusrules"
+    assert configured.api.call("GET", path)[1]["items"] == []
+    succeeds(configured, "GPU monitoring")
+    (rules,) = configured.api.call("GET", path)[1]["items"]
+    assert rules["metadata"]["namespace"] == "monitoring"
+    again = succeeds(configured, "GPU monitoring")
+    assert "changed=0" in row(again, "localhost"), "\n".join(again)
+    assert configured.api.call("GET", path)[1]["items"] == [rules]
+
+
+def test_the_doctor_finds_nothing_that_keeps_jobs_from_running(configured: Configured):
+    assert any("checks: " in line and "error" not in line for line in succeeds(configured, "GPU doctor"))
+
+
+def test_the_runs_of_jobs_are_recorded_listed_and_counted(configured: Configured):
+    succeeds(configured, "GPU job history recording")
+    assert row(succeeds(configured, "GPU job history"), "sft", "team-a")
+    assert row(succeeds(configured, "GPU usage"), "team-a")
+
+
+def test_an_idle_job_is_warned_of_and_paused_later(configured: Configured):
+    api, ansible = configured.api, configured.ansible()
+    configured.cluster.set_clock(behind=3 * 3600)
+    try:
+        made = ansible.job(definition=training("unused"), namespace="team-a", wait=True, wait_timeout=60)
+        assert not made.failed, made.message
+    finally:
+        configured.cluster.set_clock()
+    lines = succeeds(configured, "GPU idle")
+    assert "warned" in row(lines, "unused", "team-a")
+    warned = "runwhere.ai/idle-warned-at"
+    assert api.get("job", "unused", "team-a")["metadata"]["annotations"][warned]
+    succeeds(configured, "GPU idle", {"gpuctl_idle_action": "pause"})
+    assert not api.get("job", "unused", "team-a")["spec"].get("suspend"), "it was warned a moment ago"
+    succeeds(configured, "GPU idle", {"gpuctl_idle_action": "pause", "gpuctl_idle_grace": "1s"})
+    assert api.get("job", "unused", "team-a")["spec"]["suspend"] is True
