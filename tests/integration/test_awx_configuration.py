@@ -118,7 +118,9 @@ def test_each_template_that_asks_prometheus_names_it(configured: Configured):
         if json.loads(template["extra_vars"]).get("gpuctl_prometheus_url") == "https://prometheus.example.com"
     }
     variables = yaml.safe_load((ROOT / "playbooks" / "vars" / "playbooks.yml").read_text())["playbooks"]
-    assert asking == {f"{name}.yml" for name in variables if "gpuctl_prometheus_url" in variables[name]["variables"]}
+    assert asking == {
+        f"{name}.yml" for name in variables if "gpuctl_prometheus_url" in variables[name].get("variables", ())
+    }
 
 
 def test_without_a_cluster_administrator_there_is_no_template_that_needs_one(configured: Configured):
