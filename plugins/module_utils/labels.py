@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# The field manager of server-side apply, and the value of the label that marks managed objects.
-FIELD_MANAGER = "runwhere.gpuctl"
+FIELD_MANAGER = "runwhere.gpuctl"  # of server-side apply, and the value of the label that marks managed objects
 
 DEFAULT_NAMESPACE = "default"
 SYSTEM_NAMESPACE = "gpuctl-system"  # where pools are declared
@@ -26,8 +25,7 @@ HISTORY = "gpuctl-history"  # the ConfigMap of each namespace that records the r
 POD_SECURITY = "pod-security.kubernetes.io/"
 POD_SECURITY_ENFORCED = f"{POD_SECURITY}enforce"
 
-# Names that are not valid for pools, and why.
-RESERVED_POOLS = {
+RESERVED_POOLS = {  # names that are not valid for pools, and why
     DEFAULT_POOL: "denotes the nodes without a pool",
     "none": "would read as no pool",
     "all": "would read as all pools",
@@ -61,8 +59,12 @@ CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools 
 SHARES = f"{PREFIX}shares"  # an annotation of ResourceQuotas: the shares of pools, as a JSON map
 PLANNED_ON = f"{PREFIX}planned-on"  # an annotation: the newest versions of the nodes and ConfigMaps that it had read
 SOURCE = f"{PREFIX}source"  # an annotation: what declares the object, such as a directory of a repository
-TIME_LIMIT = f"{PREFIX}time-limit"  # an annotation of trainings: how long they may run, as it is declared (12h)
+TIME_LIMIT = f"{PREFIX}time-limit"  # an annotation of workloads: how long a job may run, as it is declared (12h)
 TIME_LIMIT_OF = f"{PREFIX}time-limit-of"  # the pool whose default that is; not where the manifest says it
+EXTENDED_LIMIT = f"{PREFIX}time-limit-extended"  # how long it may run since gpuctl_extend, in seconds (57600)
+RESUMED_AT = f"{PREFIX}resumed-at"  # an annotation of services: since when their time limit counts
+END_WARNED_AT = f"{PREFIX}end-warned-at"  # an annotation of services: when gpuctl_expire warned of their end
+EXPIRED_AT = f"{PREFIX}expired-at"  # an annotation of services: when gpuctl_expire paused them
 SUBMITTED_BY = f"{PREFIX}submitted-by"  # an annotation of workloads: who submitted the job (JSON)
 HISTORY_OF = f"{PREFIX}history"  # on the ConfigMaps of a history, the older ones too
 HISTORY_LIMITS = f"{PREFIX}history-limits"  # an annotation of the newest one: its limits (JSON)
@@ -80,8 +82,7 @@ KUEUE_JOB_UID = "kueue.x-k8s.io/job-uid"  # on Kueue's Workload: the uid of the 
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"  # an annotation of pods
 VOLCANO_SCHEDULER = "volcano"
 NATIVE_GANG = f"{PREFIX}gang"  # an annotation of Jobs whose pods Kubernetes itself places together: their number
-# Set by Kubernetes on the pods of an Indexed Job (since 1.28).
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"  # set by Kubernetes on pods of an Indexed Job (1.28)
 HOSTNAME = "kubernetes.io/hostname"
 
 MAIN_CONTAINER = "main"
@@ -178,8 +179,7 @@ def job_name_of(obj: Mapping[str, Any]) -> str | None:
     return labels.get(APP) or labels.get("job-name")
 
 
-MANAGED = selector_text({MANAGED_BY: FIELD_MANAGER})
-"""The selector of all objects of this collection."""
+MANAGED = selector_text({MANAGED_BY: FIELD_MANAGER})  # selects all objects of this collection
 
 _NAMED_IN_SELECTOR = 20  # More names would make the URL long; then the objects of all jobs are read.
 

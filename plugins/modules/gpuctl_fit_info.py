@@ -182,6 +182,7 @@ results:
             - V(deadline) if Kubernetes ends it by then at the latest. V(sweep) if that is how long the finished trainings of its
               sweep took, V(last_runs) if that is how long its earlier runs took that succeeded, of
               which the last five count.
+            - V(time_limit) of a notebook or service that M(runwhere.gpuctl.gpuctl_expire) pauses at its time limit.
           type: str
     runs_at:
       description: When all of RV(results[].after) are expected to have ended. V(none) if the end of one is not known, or overdue.

@@ -289,8 +289,9 @@ results:
       type: str
     ends_at:
       description:
-        - When a training ends at the latest, by its time limit and with the time that its pods have for a last checkpoint. V(none) without a
-          limit, and while it is paused or has not started.
+        - When a training ends at the latest, by its time limit and with the time that its pods have for a last checkpoint. Of a notebook or
+          service, when M(runwhere.gpuctl.gpuctl_expire) pauses it, by what the job records. A maximum that its pool was given later is not
+          among that. V(none) without a limit, and while it is paused or has not started.
       type: str
       version_added: 1.1.0
     time_left:

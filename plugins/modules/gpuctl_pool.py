@@ -141,7 +141,9 @@ options:
     description:
       - How long trainings of the pool may run. C(max) is the longest C(job.time_limit) of a manifest, and C(default) that of manifests
         without one. Without C(default), these get C(max).
-      - The next trainings get it. What runs keeps the limit that it has, or none.
+      - The next trainings get it. A training that runs keeps the limit that it has, or none.
+      - C(notebook_max) and C(notebook_default) are the same for notebooks, C(service_max) and C(service_default) for inference and compute. They
+        have no limit without them. Those that run are held to them too, once M(runwhere.gpuctl.gpuctl_expire) has warned of their end.
       - Requires O(name).
     type: dict
     version_added: 1.1.0

@@ -17,6 +17,7 @@ from ..module_utils.insight.drift.drift_rows import DRIFT_LEVELS
 from ..module_utils.insight.fit.fit import NOW
 from ..module_utils.insight.fit.fit_rows import VERDICTS, fit_summary
 from ..module_utils.insight.idle.idle_rules import idle_summary
+from ..module_utils.insight.limits.end_rules import expire_summary
 from ..module_utils.manifest.problems import enumerated
 from .screens import limits_of_clusters, own_namespace_texts
 
@@ -143,6 +144,13 @@ def _merged_idle(rows: list[dict[str, Any]], _read: Mapping[str, Result]) -> dic
     }
 
 
+def _merged_ends(rows: list[dict[str, Any]], _read: Mapping[str, Result]) -> dict[str, Any]:
+    return {
+        "results": sorted(rows, key=lambda row: row["ends_at"] or "~"),  # after all times
+        "msg": expire_summary(rows),
+    }
+
+
 def _merged_drift(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dict[str, Any]:
     return {
         "results": sorted(rows, key=lambda row: DRIFT_LEVELS.index(row["level"])),
@@ -210,6 +218,7 @@ def _sums(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 _MERGES: Mapping[str, Callable[[list[dict[str, Any]], Mapping[str, Result]], dict[str, Any]]] = {
     "usage": _merged_usage,
     "idle_jobs": _merged_idle,
+    "ended_jobs": _merged_ends,
     "drift": _merged_drift,
     "plan": _merged_plan,
     "doctor": _merged_doctor,

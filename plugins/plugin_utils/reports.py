@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .drift_report import drift_report
+from .expire_report import expire_report
 from .fit_report import fit_report
 from .history_report import history_csv, history_report, recorded_report
 from .html_page import html_page
@@ -30,6 +31,7 @@ _REPORTS: Mapping[str, Callable[[Result], Report]] = {
     "history": history_report,
     "recorded_runs": recorded_report,
     "idle_jobs": idle_report,
+    "ended_jobs": expire_report,
     "description": description_report,
 }
 # Of the run, and not of what it was about.

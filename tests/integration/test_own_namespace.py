@@ -86,7 +86,12 @@ def test_history_shows_the_namespace_of_the_context(ansible: Ansible, recorder: 
 
 @pytest.mark.parametrize(
     ("name", "done", "verb"),
-    [("usage", "shown", "show"), ("idle", "shown", "show"), ("record_history", "recorded", "record")],
+    [
+        ("usage", "shown", "show"),
+        ("idle", "shown", "show"),
+        ("expire", "shown", "show"),
+        ("record_history", "recorded", "record"),
+    ],
 )
 def test_other_playbooks_about_jobs_keep_to_the_context_too(
     ansible: Ansible, recorder: Recorder, namespace: str, name: str, done: str, verb: str
@@ -108,6 +113,7 @@ def test_other_playbooks_about_jobs_keep_to_the_context_too(
 @pytest.mark.parametrize(
     "module",
     [
+        "gpuctl_expire",
         "gpuctl_idle",
         "gpuctl_job_history",
         "gpuctl_job_history_info",

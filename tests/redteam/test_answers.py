@@ -127,6 +127,8 @@ WRITERS: dict[str, tuple[str, dict[str, Any]]] = {
     "overview": ("insight.overview", {}),
     "record": ("insight.history.job_history", {}),
     "idle": ("insight.idle.idle_jobs", {}),
+    "expire": ("insight.limits.expire", {"warn_before": "0"}),
+    "extend": ("insight.limits.extend", {"name": "lab", "namespace": NAMESPACE, "by": "1h"}),
     "stack": ("stack.stack", {"name": "s", "objects": [SETTINGS], "node_labels": {"node-1": {"example.com/a": "b"}}}),
     "stack gone": ("stack.stack", {"name": "s", "state": "absent"}),
     "kubeconfig": ("access.account_kubeconfig", {"name": "alice", "dest": "@tmp/kubeconfig"}),

@@ -26,6 +26,8 @@ from .test_playbooks import VARIABLES
 NOT_INJECTED = {
     "gpuctl_copy": "writes into containers, which the simulator does not run; test_log.py, test_server.py",
     "gpuctl_drift": "writes what gpuctl_job and others do; test_half_way.py",
+    "gpuctl_expire": "pauses as gpuctl_job does; integration/test_expire.py",
+    "gpuctl_extend": "patches as gpuctl_job does; integration/test_expire.py",
     "gpuctl_idle": "pauses as gpuctl_job does",
     "gpuctl_kubeconfig": "writes a file, and requests a token",
     "gpuctl_notify": "writes to a webhook; test_notify.py",
@@ -174,7 +176,7 @@ WRITES: dict[str, tuple[str, ...] | str] = {
     "module_utils/engine/node_writer.py": ("labels of nodes",),
     "module_utils/insight/copy/copy_local.py": ("copied files",),
     "module_utils/insight/events/state_file.py": ("the state of the event source",),
-    "module_utils/insight/idle/idle_jobs.py": "Events, which are for people",
+    "module_utils/insight/job_events.py": "Events, which are for people",
     "module_utils/jobs/restart_copies.py": ("the copies of restarts",),
     "module_utils/jobs/runs/ledger_store.py": ("the ledger",),
     "module_utils/jobs/runs/run_store.py": ("the history",),

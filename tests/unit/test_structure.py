@@ -35,6 +35,8 @@ PACKED = {
     "gpuctl_doctor": 270,
     "gpuctl_drift": 610,
     "gpuctl_drift_info": 610,
+    "gpuctl_expire": 460,
+    "gpuctl_extend": 460,
     "gpuctl_fit_info": 420,
     "gpuctl_idle": 490,
     "gpuctl_job": 520,

@@ -15,7 +15,7 @@ class PoolHardware:
 
     ``type_aliases``: further names of GPU types. ``rdma_env``: variables for jobs that use RDMA. ``topology``: levels
     (rack), the widest first, with their labels of nodes. ``types``: GPU types of its nodes. With a ``device_class``,
-    devices are claimed. ``sharing``, ``mig``: its parts. ``new_nodes``: what may come. ``time_limit``: of trainings.
+    devices are claimed. ``sharing``, ``mig``: its parts. ``new_nodes``: what may come. ``time_limit``: of jobs.
     """
 
     accelerator: str | None = None

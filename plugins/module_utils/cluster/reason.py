@@ -40,7 +40,7 @@ from .start_failure import (
     volume_hint,
 )
 from .status import TIMED_OUT, failure_of, is_suspended, is_terminating, pods_wanted, status_of
-from .time_limits import limit_text
+from .time_limits import expiry_text, limit_text
 
 
 @dataclass(frozen=True)
@@ -231,6 +231,8 @@ def _paused_reason(workload: Object) -> PendingReason:
     queue = (workload["metadata"].get("labels") or {}).get(KUEUE_QUEUE)
     if workload["kind"] == "Job" and queue:
         return PendingReason(f"the job is waiting in queue {queue} for Kueue to admit it")
+    if expired := expiry_text(workload):
+        return PendingReason(expired, "To let it run for as long again, resume it with O(state=resumed)")
     how = "suspended (spec.suspend)" if workload["kind"] == "Job" else "scaled to 0 replicas"
     return PendingReason(f"the job is {how}", "Resume it with O(state=resumed)")
 

@@ -3,5 +3,5 @@
 
 A state: a row of `STATES` in job.py, its plan in transitions.py. An option: job_options.py. What is checked before a
 write: prechecks.py, job_policies.py, job_queues.py. Whether a training runs again: rerun.py. Who may change it:
-submitter.py.
+ownership.py.
 """

@@ -22,6 +22,7 @@ from ..engine.dry_run import PlansRejected, block_plans
 from ..engine.plan import WORKLOAD_KINDS, Action, Plan, describe
 from ..engine.results import full_reason, result_of
 from ..kube.errors import ConcurrentChange, KubeError
+from ..kube.times import now_as_text
 from ..labels import DEFAULT_NAMESPACE
 from ..namespaces import NAMESPACE
 from ..task import ModuleSpec, Task, TaskFailed
@@ -75,7 +76,9 @@ STATES: Mapping[str, State] = {
         partial(plan_transition, transition=lambda job, options: pause(job), reads_pods=True, skips_ended=True),
         goal=lambda wait_for: PAUSED,
     ),
-    "resumed": State(partial(plan_transition, transition=lambda job, options: resume(job), skips_ended=True)),
+    "resumed": State(
+        partial(plan_transition, transition=lambda job, options: resume(job, now_as_text()), skips_ended=True)
+    ),
     "restarted": State(plan_restart, goal=after_restart),
     "rolled_back": State(plan_present, builds_objects=True),  # with manifests that rollback.py reads
 }

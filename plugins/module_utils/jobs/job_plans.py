@@ -35,19 +35,18 @@ from ..kube.discovery import preferred_versions
 from ..kube.errors import KubeError, if_allowed
 from ..kube.resources import KUEUE_WORKLOAD, POD_GROUP
 from ..kube.times import now_as_text
-from ..labels import DEFAULT_POOL, FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER, SOURCE
+from ..labels import DEFAULT_POOL, FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGER, SOURCE, TIME_LIMIT
 from ..namespaces import allowed_namespaces
 from ..task import Task
 from .job_policies import level_problems, policy_blockers
 from .job_queues import missing_queues
-from .kept_time_limits import keep_time_limit, stopped_at_once
 from .objects.former_versions import later_defaults
 from .objects.pod_levels import RESTRICTED
+from .ownership import Ownership, keep_submitter
 from .priority_classes import priority_class_problems, read_priority_classes
 from .rerun import plan_rerun
 from .runs.ledger_store import LedgerStore
 from .select import SelectedJob, build_jobs
-from .submitter import Ownership, keep_submitter
 from .transitions import LiveJob, TransitionRefused, restart
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def _plan_present(
                 f"entry for it. {FIELD_MANAGER} did not write that entry: {writer}. Nothing else shows that the "
                 f"training ever ran. To run it, use O(rerun=always), or delete the entry."
             )
-        if text := stopped_at_once(plan, now):
+        if text := _stopped_at_once(plan, now):
             blockers.append((plan, f"{job.place('job.time_limit')}: {text}"))
         if any(step.action is not Action.UNCHANGED for step in plan.steps):
             blockers += _of_another_owner(plan, live[job.id], ownership)
@@ -160,12 +159,28 @@ def _plan_present(
 
 def _as_recorded(form: tuple[dict[str, Any], ...], live: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     """The objects of a job with what only earlier runs have recorded on them."""
-    objects = keep_time_limit(keep_submitter(form, live), live)
+    objects = keep_submitter(form, live)
+    if any(map(_is_limited, (*objects[:1], *live))):
+        from .kept_time_limits import keep_time_limit  # Here: most jobs have no limit.
+
+        objects = keep_time_limit(objects, live)
     if not any(SOURCE in (obj["metadata"].get("annotations") or {}) for obj in live):
         return objects
     from .job_sources import keep_sources
 
     return keep_sources(objects, live)
+
+
+def _is_limited(obj: Mapping[str, Any]) -> bool:
+    return TIME_LIMIT in (obj["metadata"].get("annotations") or {})
+
+
+def _stopped_at_once(plan: Plan, now: datetime) -> str | None:
+    if not plan.steps or not plan.steps[0].desired or not _is_limited(plan.steps[0].desired):
+        return None
+    from .kept_time_limits import stopped_at_once
+
+    return stopped_at_once(plan, now)
 
 
 def _warn_of_mistakes(

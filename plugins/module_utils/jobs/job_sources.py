@@ -14,7 +14,7 @@ from ..engine.planning import active_objects
 
 if TYPE_CHECKING:
     from .job_options import JobOptions
-    from .submitter import Ownership
+    from .ownership import Ownership
 
 Object = dict[str, Any]
 

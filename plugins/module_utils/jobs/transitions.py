@@ -29,13 +29,22 @@ from ..engine.fields import applied_by
 from ..engine.paths import ABSENT, Change, value_at
 from ..engine.plan import Action, Plan, Step
 from ..engine.planning import plan_job, recreated
-from ..labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, PAUSED_REPLICAS, RESTARTED_AT
+from ..labels import (
+    END_WARNED_AT,
+    EXPIRED_AT,
+    EXTENDED_LIMIT,
+    FIELD_MANAGER,
+    JOB_TYPE,
+    PAUSED_REPLICAS,
+    RESTARTED_AT,
+    RESUMED_AT,
+)
 
 _SUSPEND = ("spec", "suspend")
 _ACTIVE = ("spec", "active")
 _REPLICAS = ("spec", "replicas")
 _KEPT = ("metadata", "annotations", PAUSED_REPLICAS)
-_IDLE = ("metadata", "annotations", IDLE_WARNED_AT)
+_RESUMED = ("metadata", "annotations", RESUMED_AT)
 _RESTARTED = ("spec", "template", "metadata", "annotations", RESTARTED_AT)
 
 
@@ -99,34 +108,36 @@ class LiveJob:
 def pause(job: LiveJob) -> Plan:
     """Remove the job's pods. A job that has ended stays as it is."""
     if job.has_ended:
-        return _patch_plan(job, Action.PAUSE)
+        return patch_plan(job, Action.PAUSE)
     if is_admitted_by_kueue(job.workload):
         plan = _patch_admission(job, Action.PAUSE, active=False)
     elif job.workload["kind"] == "Job":
-        plan = _patch_plan(job, Action.PAUSE, [(_SUSPEND, True)])
+        plan = patch_plan(job, Action.PAUSE, [(_SUSPEND, True)])
         if job.admission:  # Volcano would keep room for it; it makes another one when the job is resumed.
             plan = plan.with_steps((*plan.steps, Step(Action.DELETE, {}, job.admission)))
     elif is_held(job.workload):
-        plan = _patch_plan(job, Action.PAUSE)
+        plan = patch_plan(job, Action.PAUSE)
     else:
         kept = job.workload["spec"].get("replicas") or _default_replicas(job)
-        plan = _patch_plan(job, Action.PAUSE, [(_KEPT, str(kept)), (_REPLICAS, 0)])
+        plan = patch_plan(job, Action.PAUSE, [(_KEPT, str(kept)), (_REPLICAS, 0)])
     return replace(plan, held_gpus=held_gpus(job.pods))
 
 
-def resume(job: LiveJob) -> Plan:
-    """Bring the job's pods back. A job that is not paused stays as it is."""
+def resume(job: LiveJob, now: str) -> Plan:
+    """Bring the job's pods back, with all of their time again from ``now`` (RFC 3339). A job that is not paused stays
+    as it is."""
     if job.has_ended:
-        return _patch_plan(job, Action.RESUME)
+        return patch_plan(job, Action.RESUME)
     if is_admitted_by_kueue(job.workload):
         return _patch_admission(job, Action.RESUME, active=True)
     if not is_paused(job.workload):
-        return _patch_plan(job, Action.RESUME)
+        return patch_plan(job, Action.RESUME)
     if job.workload["kind"] == "Job":
-        return _patch_plan(job, Action.RESUME, [(_SUSPEND, False)])
+        return patch_plan(job, Action.RESUME, [(_SUSPEND, False)])
     # Not the kept number where that is 0: a service without replicas counts as paused.
     replicas = kept_replicas(job.workload) or _default_replicas(job)
-    return _patch_plan(job, Action.RESUME, [(_KEPT, ABSENT), (_REPLICAS, replicas)])
+    past = [(("metadata", "annotations", name), ABSENT) for name in (EXTENDED_LIMIT, END_WARNED_AT, EXPIRED_AT)]
+    return patch_plan(job, Action.RESUME, [(_KEPT, ABSENT), (_REPLICAS, replicas), (_RESUMED, now), *past])
 
 
 def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -> Plan:
@@ -145,7 +156,7 @@ def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -
                 f"{', '.join(job.missing)} not found. Create it with O(state=present) and its manifest."
             )
         return _recreate_plan(job)
-    plan = _patch_plan(job, Action.RESTART, [(_RESTARTED, now)])
+    plan = patch_plan(job, Action.RESTART, [(_RESTARTED, now)])
     # The annotation changes the template, but with OnDelete the controller leaves running pods as they are.
     on_delete = job.workload["spec"].get("updateStrategy", {}).get("type") == "OnDelete"
     deleted = [
@@ -158,12 +169,7 @@ def restart(job: LiveJob, now: str, lost_nodes: Collection[str] | None = None) -
 
 def keep(job: LiveJob) -> Plan:
     """Leave the job as it is, to wait for it."""
-    return _patch_plan(job, Action.UNCHANGED)
-
-
-def mark_idle(job: LiveJob, time: str | None) -> Plan:
-    """Record when the job was found idle (RFC 3339), or with None that it is not."""
-    return _patch_plan(job, Action.ANNOTATE, [(_IDLE, time or ABSENT)])
+    return patch_plan(job, Action.UNCHANGED)
 
 
 def scale(job: LiveJob, replicas: int) -> Plan:
@@ -173,7 +179,7 @@ def scale(job: LiveJob, replicas: int) -> Plan:
         raise TransitionRefused(reason)
     # A paused service has 0 replicas: setting them would resume it.
     field = (_KEPT, str(replicas)) if is_held(job.workload) else (_REPLICAS, replicas)
-    return _patch_plan(job, Action.SCALE, [field])
+    return patch_plan(job, Action.SCALE, [field])
 
 
 def not_scalable_reason(kind: str, *, autoscaled: bool) -> str | None:
@@ -193,7 +199,7 @@ def not_scalable_reason(kind: str, *, autoscaled: bool) -> str | None:
     return None
 
 
-def _patch_plan(job: LiveJob, action: Action, fields: Iterable[tuple[tuple[str, ...], Any]] = ()) -> Plan:
+def patch_plan(job: LiveJob, action: Action, fields: Iterable[tuple[tuple[str, ...], Any]] = ()) -> Plan:
     """The plan that sets fields of the workload where they differ."""
     others = (Step(Action.UNCHANGED, {}, obj) for obj in job.dependents)
     return Plan(job.name, job.namespace, job.kind, (_patch_step(job.workload, action, fields), *others))
@@ -213,7 +219,7 @@ def _patch_admission(job: LiveJob, action: Action, *, active: bool) -> Plan:
             "controller is running."
         )
     kept = ABSENT if active else str(job.workload["spec"].get("parallelism", 1))
-    plan = _patch_plan(job, action, [(_KEPT, kept)])
+    plan = patch_plan(job, action, [(_KEPT, kept)])
     if active != job.is_inactive_in_kueue:
         return plan
     step = _patch_step(job.admission, action, [(_ACTIVE, active)])

@@ -28,6 +28,12 @@ class JobSection(Block):
     namespace: rules.DnsLabel | None = Field(
         default=None, description="Namespace of the job. Overrides the module's namespace option.", examples=["team-a"]
     )
+    time_limit: rules.TimeLimit | None = Field(
+        default=None,
+        description="How long the job may run, from 15m to 366d. Kubernetes ends a training, with SIGTERM five minutes "
+        "before. The playbook expire pauses other jobs. By default, what the pool says, or no limit.",
+        examples=["12h"],
+    )
 
 
 class KeyRef(Block):

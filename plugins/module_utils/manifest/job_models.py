@@ -19,12 +19,6 @@ class TrainingJobSection(JobSection):
         description="Label to select related trainings by. A matrix sets it to the job name by default.",
         examples=["lr-search"],
     )
-    time_limit: rules.TimeLimit | None = Field(
-        default=None,
-        description="How long the training may run, from 15m to 366d. It gets SIGTERM five minutes "
-        "before. By default, what the pool says, or no limit.",
-        examples=["12h"],
-    )
 
 
 class TrainingResources(Resources):

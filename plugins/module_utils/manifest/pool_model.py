@@ -71,20 +71,36 @@ class Sharing(Block):
 
 
 class TimeLimits(Block):
-    """How long the trainings of a pool may run."""
+    """How long the jobs of a pool may run: trainings, and notebooks and services where it says so."""
 
     default: rules.TimeLimit | None = Field(
         default=None,
         description="Time limit of trainings whose manifest has none. By default, max.",
         examples=["12h"],
     )
-    max: rules.TimeLimit | None = Field(default=None, description="The longest time limit.", examples=["3d"])
+    max: rules.TimeLimit | None = Field(
+        default=None, description="The longest time limit of trainings.", examples=["3d"]
+    )
+    notebook_default: rules.TimeLimit | None = Field(
+        default=None, description="The same as default, for notebooks.", examples=["8h"]
+    )
+    notebook_max: rules.TimeLimit | None = Field(
+        default=None, description="The same as max, for notebooks.", examples=["1d"]
+    )
+    service_default: rules.TimeLimit | None = Field(
+        default=None, description="The same as default, for inference and compute.", examples=["30d"]
+    )
+    service_max: rules.TimeLimit | None = Field(
+        default=None, description="The same as max, for inference and compute.", examples=["90d"]
+    )
 
     @model_validator(mode="after")
-    def _default_within_max(self) -> TimeLimits:
-        if self.default and self.max and (seconds_of(self.default) or 0) > (seconds_of(self.max) or 0):
-            problem = f"default is longer than max: {self.default} > {self.max}"
-            raise rules.section_error(problem, "Use at most max", "default")
+    def _defaults_within_max(self) -> TimeLimits:
+        for prefix in ("", "notebook_", "service_"):
+            default, most = getattr(self, f"{prefix}default"), getattr(self, f"{prefix}max")
+            if default and most and (seconds_of(default) or 0) > (seconds_of(most) or 0):
+                problem = f"{prefix}default is longer than {prefix}max: {default} > {most}"
+                raise rules.section_error(problem, f"Use at most {prefix}max", f"{prefix}default")
         return self
 
 
@@ -168,8 +184,8 @@ class Pool(VersionedManifest):
     )
     time_limit: TimeLimits | None = Field(
         default=None,
-        description="How long trainings may run. By default, without a limit.",
-        examples=[{"default": "12h", "max": "3d"}],
+        description="How long jobs may run. By default, without a limit.",
+        examples=[{"default": "12h", "max": "3d", "notebook_default": "8h"}],
     )
     topology: dict[rules.DnsLabel, rules.LabelKey] = Field(
         default_factory=dict,

@@ -12,7 +12,7 @@ from ...cluster.pool_declarations import pool_config_map
 from ...declared_source import require_usable
 from ...engine.paths import Path
 from ...engine.plan import WORKLOAD_KINDS, Action, Step
-from ...jobs.submitter import Ownership
+from ...jobs.ownership import Ownership
 from ...kube.resources import CONFIG_MAP, NODE
 from ...labels import POOL, SYSTEM_NAMESPACE, is_managed, pool_config_map_name
 from ...manifest.problems import qualified_name

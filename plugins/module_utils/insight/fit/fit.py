@@ -154,7 +154,7 @@ class Cluster:
     budgets: Sequence[Object] = ()
     ends: Mapping[JobName, float] = field(default_factory=dict)
     users: Mapping[str, Mapping[JobName, Charges]] = field(default_factory=dict)
-    endless: frozenset[JobName] = frozenset()  # services and notebooks, which end when a person says so
+    endless: frozenset[JobName] = frozenset()  # services and notebooks without a time limit
     knows_nodes: bool = True
     leaving: Sequence[PlacedPod] = ()
 

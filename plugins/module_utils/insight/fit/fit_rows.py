@@ -17,7 +17,7 @@ from ...cluster.reason import by_resource, missing_claim
 from ...cluster.shortage import Place, Shortage, place_of, shortage_at
 from ...kube.times import time_as_text
 from ...manifest.problems import abridged, enumerated, number_of
-from ..history.job_ends import DEADLINE, LAST_RUNS, SWEEP_RUNS, JobEnd
+from ..history.job_ends import AT_LIMIT, DEADLINE, LAST_RUNS, SWEEP_RUNS, JobEnd
 from .device_fit import NO_DEVICES
 from .fit import AFTER_JOBS, AFTER_NODES, AFTER_PREEMPTION, AFTER_QUOTA, NEVER, NOW, UNKNOWN, Fit, FitChange, Rollout
 from .volume_fit import CLAIM, NO_VOLUME, NOT_FOUND, OTHER_NODES, TOO_MANY_VOLUMES
@@ -42,7 +42,11 @@ _WORDS = {
     NO_VOLUME: "{has} no free volume for its claim, and its storage class makes none there",
     TOO_MANY_VOLUMES: "{has} as many volumes as can be attached",
 }
-_BASES = {SWEEP_RUNS: "going by its sweep", LAST_RUNS: "going by its earlier runs"}
+_BASES = {
+    SWEEP_RUNS: "going by its sweep",
+    LAST_RUNS: "going by its earlier runs",
+    AT_LIMIT: "at its time limit",
+}
 
 
 class Places:

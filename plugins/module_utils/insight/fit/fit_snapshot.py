@@ -99,6 +99,11 @@ class FitSnapshot:
             found.setdefault(pod.job, []).append(pod)
         return found
 
+    @cached_property
+    def services(self) -> frozenset[JobName]:
+        """Services and notebooks. They end at their time limit, or when a person says so."""
+        return frozenset(pod.job for pod in self.pods or () if pod.use.job_kind not in (None, _ENDS_BY_ITSELF))
+
     def pods_of(self, job: JobName) -> Sequence[PlacedPod]:
         return self._by_job.get(job, ())
 
@@ -166,7 +171,7 @@ class FitSnapshot:
             namespace: [state for quota in found or () if (state := quota_state(quota))]
             for namespace, found in self.quotas.items()
         }
-        endless = frozenset(pod.job for pod in pods if pod.use.job_kind not in (None, _ENDS_BY_ITSELF))
+        endless = self.services - ends.keys()
         delegated = extended if self.devices is not None else {}
         world = World(self.nodes or (), pods, self.namespaces, checks, delegated)
         return Cluster(world, quotas, self.budgets or (), ends, self._users(), endless, self.nodes is not None)

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +27,11 @@ from ...jobs.select import SelectedJob
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
 from ...kube.errors import AnswerTooLarge, if_allowed
-from ...kube.resources import CONFIG_MAP, JOB
+from ...kube.resources import CONFIG_MAP, DEPLOYMENT, JOB, STATEFUL_SET
 from ...kube.times import read_time
-from ...labels import HISTORY, LEDGER
+from ...labels import HISTORY, LEDGER, MANAGED
 from ...task import Task
-from ..history.job_ends import JobEnd, expected_ends, run_lengths, slim_job
+from ..history.job_ends import JobEnd, expected_ends, limited_service, run_lengths, slim_job
 from .fit import FitChange, FitJob, IsWanted, fit_jobs
 from .fit_changes import changed_jobs, room_of_pools
 from .fit_rows import Places, fit_row, preempts_in_vain
@@ -178,8 +180,8 @@ def _in_order_of_their_end(pods: Sequence[PlacedPod]) -> list[PlacedPod]:
 
 
 def _read_ends(client: Client, snapshot: FitSnapshot, now: datetime) -> dict[JobId, JobEnd]:
-    """When the trainings of the cluster end. Three lists; without one, less is known: it may not be permitted, and all
-    histories of a cluster may be more than a task reads."""
+    """When the jobs of the cluster end. Three lists, and two where notebooks or services run; without one, less is
+    known: it may not be permitted, and all histories of a cluster may be more than a task reads."""
     if not snapshot.pods:
         return {}
     none: list[Any] = []
@@ -189,14 +191,22 @@ def _read_ends(client: Client, snapshot: FitSnapshot, now: datetime) -> dict[Job
         lambda: client.list_slim(CONFIG_MAP, run_lengths, labels=HISTORIES, fields=f"metadata.name={HISTORY}"),
     )
 
+    if snapshot.services:
+        slim_service = partial(limited_service, now=now)
+        reads += tuple(
+            partial(client.list_slim, resource, slim_service, labels=MANAGED, metadata_only=True)
+            for resource in (DEPLOYMENT, STATEFUL_SET)
+        )
+
     def known(read: Callable[[], list[Any]]) -> list[Any]:
         try:
             return if_allowed(read, none)
         except AnswerTooLarge:
             return none
 
-    jobs, ledgers, histories = run_concurrently(known, reads, client.concurrency)
-    return expected_ends(jobs, ledgers, _pod_deadlines(snapshot), histories)
+    jobs, ledgers, histories, *services = run_concurrently(known, reads, client.concurrency)
+    limited = dict(filter(None, chain.from_iterable(services)))
+    return limited | expected_ends(jobs, ledgers, _pod_deadlines(snapshot), histories)
 
 
 def _pod_deadlines(snapshot: FitSnapshot) -> dict[JobId, datetime]:

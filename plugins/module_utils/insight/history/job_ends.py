@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""When running trainings end, as far as that can be known: by their deadline, their sweep, or earlier runs. Pure."""
+"""When jobs that run end, as far as that can be known. Pure.
+
+Trainings: by their deadline, their sweep, or earlier runs. Others: by their time limit, at which gpuctl_expire pauses
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,15 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from ...cluster.read_jobs import JobId
-from ...cluster.time_limits import end_after, limit_seconds
+from ...cluster.time_limits import end_after, limit_seconds, period_start, recorded_limit
 from ...jobs.runs.ledger import read_entries
 from ...jobs.runs.run_history import read_history
 from ...kube.times import read_time
-from ...labels import SWEEP
+from ...labels import SWEEP, job_name_of
 
 Object = Mapping[str, Any]
 
-DEADLINE, SWEEP_RUNS, LAST_RUNS = "deadline", "sweep", "last_runs"
+DEADLINE, SWEEP_RUNS, LAST_RUNS, AT_LIMIT = "deadline", "sweep", "last_runs", "time_limit"
 _RUNS = 5  # The last ones tell more than what a job took months ago.
 
 
@@ -41,6 +45,13 @@ def slim_job(job: Object) -> Object:
         "started": status.get("startTime"),
         "completed": status.get("completionTime"),
     }
+
+
+def limited_service(workload: Object, now: datetime) -> tuple[JobId, JobEnd] | None:
+    """When a notebook or service ends that runs, from its metadata; None without a limit."""
+    limit = recorded_limit(workload)
+    end = period_start(workload, now) + timedelta(seconds=limit) if limit else None
+    return ((workload["metadata"]["namespace"], job_name_of(workload) or ""), JobEnd(end, AT_LIMIT)) if end else None
 
 
 def run_lengths(config_map: Object) -> dict[JobId, list[tuple[str, float]]]:

@@ -10,31 +10,32 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
 from ...accelerators.catalog import catalog
 from ...cluster.declared import know_accelerators, read_declared
 from ...cluster.read_jobs import WORKLOADS, JobId, job_id_of, without_managed_fields
 from ...cluster.related import own_pods
 from ...cluster.status import ENDED, is_terminating, status_of
+from ...engine.paths import ABSENT
+from ...engine.plan import Action
 from ...given_times import InvalidTime, duration
 from ...jobs.job import STATES, Planner, State
-from ...jobs.job import run as run_jobs
-from ...jobs.job_options import JOB_KINDS, JobOptions
+from ...jobs.job_options import JOB_KINDS
 from ...jobs.job_plans import plan_transition
-from ...jobs.select import SelectedJob
-from ...jobs.transitions import mark_idle
+from ...jobs.transitions import patch_plan
 from ...kube.concurrency import run_concurrently
 from ...kube.errors import ApiError
 from ...kube.resources import POD
 from ...kube.times import now_as_text, time_as_text
-from ...labels import FIELD_MANAGER, IDLE_WARNED_AT, JOB_TYPE, MANAGED
+from ...labels import IDLE_WARNED_AT, JOB_TYPE, MANAGED
 from ...listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
 from ...namespaces import listed_namespaces
 from ...options import ConcurrencyOptions, option
 from ...policies.policy_rules import IdleLimit, strictest_limits
 from ...task import ModuleSpec, Task, TaskFailed
+from ..change_jobs import change_jobs
 from ..fitting_lists import list_fitting
+from ..job_events import write_events
 from ..prometheus.current_use import recorded_since
 from ..prometheus.prometheus_client import Prometheus, open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
@@ -312,40 +313,23 @@ def _warn_and_pause(task: Task[IdleOptions], jobs: Sequence[HeldJob], policy: Id
         chosen = [job for job in jobs if job.action == action]
         if not chosen:
             continue
-        # The jobs are those of others. What decides is how they are used, not who submitted them.
-        allowed = task.options.allowed_namespaces
-        options = JobOptions(state="paused", continue_on_error=True, takeover=True, allowed_namespaces=allowed)
-        own = task.with_options(options)
-        selected = [SelectedJob(*job.id, job.kind) for job in chosen]
-        try:
-            done = run_jobs(own, state, selected)
-        except TaskFailed as problem:
-            done = problem.result
-        diff += done.get("diff", [])
-        errors = {(row["namespace"], row["name"]): row["error"] for row in done.get("results", [])}
+        rows, changes = change_jobs(task, state, [(job.id, job.kind) for job in chosen])
+        diff += changes
         for job in chosen:
-            job.error = errors.get(job.id, "not attempted")
-    if not task.check_mode:
-        _write_events(task, [job for job in jobs if job.action in (WARN, PAUSE) and job.error is None], policy)
+            job.error = rows[job.id]["error"]
+    told = [job for job in jobs if job.action in (WARN, PAUSE) and job.error is None]
+    write_events(task, [(job.workload, *_event_of(job, policy)) for job in told], "idle jobs")
     return diff
 
 
 def _marking(time: str | None) -> Planner:
-    return partial(plan_transition, transition=lambda job, options: mark_idle(job, time))
+    """Records when a job was found idle, or with None that it is not."""
+    field = (("metadata", "annotations", IDLE_WARNED_AT), time or ABSENT)
+    return partial(plan_transition, transition=lambda job, options: patch_plan(job, Action.ANNOTATE, [field]))
 
 
-def _write_events(task: Task[IdleOptions], jobs: Iterable[HeldJob], policy: IdlePolicy) -> None:
-    """An event of each job, which its users see. One that cannot be written is worth a warning, and no more."""
-    for job in jobs:
-        try:
-            task.client().create(_event_of(job, policy))
-        except ApiError as error:
-            task.warn(f"no events tell the users of idle jobs: {error}")
-            return
-
-
-def _event_of(job: HeldJob, policy: IdlePolicy) -> dict[str, Any]:
-    metadata, now = job.workload["metadata"], time_as_text(datetime.now(timezone.utc))
+def _event_of(job: HeldJob, policy: IdlePolicy) -> tuple[str, str]:
+    """The reason and the message."""
     if job.action == PAUSE:
         reason, then = "IdlePaused", "It was paused. Resume it with gpuctl_job (state=resumed) or the playbook resume."
     else:
@@ -354,24 +338,7 @@ def _event_of(job: HeldJob, policy: IdlePolicy) -> dict[str, Any]:
             f"It may be paused in {span(policy.grace)}." if policy.pauses else "Delete or pause it if it is not needed."
         )
     limit = f" The limit of {job.policy.source} is {span(job.policy.idle_for)}." if job.policy.source else ""
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"{metadata['name'][:200]}.{uuid4().hex[:16]}", "namespace": metadata["namespace"]},
-        "involvedObject": {
-            "apiVersion": job.workload["apiVersion"],
-            "kind": job.workload["kind"],
-            **{name: metadata[name] for name in ("name", "namespace", "uid")},
-        },
-        "type": "Warning",
-        "reason": reason,
-        "message": f"Its accelerators are idle: {job.finding.reason}.{limit} {then}",
-        "source": {"component": FIELD_MANAGER},
-        "reportingComponent": FIELD_MANAGER,
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }
+    return reason, f"Its accelerators are idle: {job.finding.reason}.{limit} {then}"
 
 
 def _job_row(job: HeldJob) -> dict[str, Any]:

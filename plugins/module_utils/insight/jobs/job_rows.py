@@ -39,7 +39,7 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     labels = metadata.get("labels") or {}
     template = workload["spec"]["template"]
     spec = template["spec"]
-    container, end = main_container(spec["containers"]), ends_at(workload)
+    container, end = main_container(spec["containers"]), ends_at(workload, now)
     requests = (container.get("resources") or {}).get("requests") or {}
     return {
         **size_row(workload),

@@ -14,6 +14,7 @@ from .built import Built
 from .pod import Additions, pod_template, probes, startup_seconds
 from .priority import priority_class
 from .service import PORT_NAME, access_service
+from .time_limit import limit_annotations
 
 # Seconds that a request may take: a long answer of a language model may be streamed to its end.
 _LONGEST_REQUEST = {"inference": 110, "compute": 50}
@@ -75,7 +76,9 @@ def _deployment(
     workload = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": metadata.workload_metadata(manifest, namespace, pods_together=1),
+        "metadata": metadata.workload_metadata(
+            manifest, namespace, pods_together=1, noted=limit_annotations(manifest, equipment.pool)
+        ),
         "spec": sparse(spec),
     }
     return workload, warnings

@@ -11,6 +11,7 @@ from .built import Built
 from .pod import Additions, accepts_connections, pod_template, probes
 from .priority import priority_class
 from .service import PORT_NAME, access_service
+from .time_limit import limit_annotations
 
 
 def build_notebook(manifest: Notebook, namespace: str, equipment: Equipment) -> Built:
@@ -33,7 +34,9 @@ def build_notebook(manifest: Notebook, namespace: str, equipment: Equipment) -> 
     workload = {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": metadata.workload_metadata(manifest, namespace, pods_together=1),
+        "metadata": metadata.workload_metadata(
+            manifest, namespace, pods_together=1, noted=limit_annotations(manifest, equipment.pool)
+        ),
         "spec": {
             # Immutable, like the selector (pkg/apis/apps/validation, ValidateStatefulSetUpdate).
             "serviceName": labels.service_name(manifest.job.name),

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How long a training may run, by its manifest or its pool. Pure."""
+"""How long a job may run, by its manifest or its pool. Pure."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ... import labels
 from ...accelerators.hardware import PoolHardware, UnfitHardware
 from ...given_times import seconds_of
-from ...manifest.job_models import Training
+
+if TYPE_CHECKING:
+    from ...manifest.job_blocks import JobManifest
+
+_PREFIXES = {"training": "", "notebook": "notebook_"}  # of the keys of a pool; inference and compute are services
 
 
 class TimeLimit(NamedTuple):
@@ -26,15 +30,29 @@ class TimeLimit(NamedTuple):
         return {labels.TIME_LIMIT: self.text, **({labels.TIME_LIMIT_OF: self.pool} if self.pool else {})}
 
 
-def time_limit_of(manifest: Training, hardware: PoolHardware) -> TimeLimit | None:
-    """The limit of a training; None if it may run for ever. Raises UnfitHardware for one beyond that of its pool."""
-    pool, limits = manifest.resources.pool, hardware.time_limit
-    most = limits.get("max")
+def pool_limits(kind: str, hardware: PoolHardware) -> tuple[str | None, str | None]:
+    """The default and the maximum of a pool for jobs of a kind, as they are declared. One that cannot be read is None,
+    because a person may have edited it."""
+    prefix = _PREFIXES.get(kind, "service_")
+    declared = [hardware.time_limit.get(f"{prefix}{name}", "") for name in ("default", "max")]
+    default, most = (text if seconds_of(text) else None for text in declared)
+    return default or most, most
+
+
+def time_limit_of(manifest: JobManifest, hardware: PoolHardware) -> TimeLimit | None:
+    """The limit of a job; None if it may run for ever. Raises UnfitHardware for one beyond that of its pool."""
+    pool, (default, most) = manifest.resources.pool, pool_limits(manifest.kind, hardware)
     if manifest.job.time_limit is None:
-        text = limits.get("default") or most
-        return TimeLimit(text, pool) if text and seconds_of(text) else None
+        return TimeLimit(default, pool) if default else None
     limit = TimeLimit(manifest.job.time_limit)
-    if most and limit.seconds > (seconds_of(most) or limit.seconds):
+    if most and limit.seconds > (seconds_of(most) or 0):
         problem = f"pool {pool} allows at most {most}: {limit.text}"
-        raise UnfitHardware("job.time_limit", problem, "Use a shorter one, with checkpoints to go on from")
+        how = ", with checkpoints to go on from" if manifest.kind == "training" else ", and resume the job after it"
+        raise UnfitHardware("job.time_limit", problem, f"Use a shorter one{how}")
     return limit
+
+
+def limit_annotations(manifest: JobManifest, hardware: PoolHardware) -> dict[str, str]:
+    """What the workload of a job records of its limit."""
+    limit = time_limit_of(manifest, hardware)
+    return limit.annotations if limit else {}

@@ -35,6 +35,7 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
     ("gpuctl_plan_info", {"src": [str(ROOT / "examples" / "cluster")]}),
     ("gpuctl_job_info", {"details": True, "pods": True}),
     ("gpuctl_job_log", {"name": "running"}),
+    ("gpuctl_extend", {"name": "running", "by": "1h"}),
     ("gpuctl_job_metrics_info", {"name": "running"}),
     ("gpuctl_job", {"name": "t", "state": "absent", "wait": True}),
     ("gpuctl_node_info", {"full": True}),
@@ -78,7 +79,8 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with Cluster(nodes=1, exec_root=directory).running() as cluster, prometheus_double(utilized) as server:
         os.environ["GPUCTL_PROMETHEUS_URL"] = server.url
         cluster.kubeconfig(path)
-        run("gpuctl_job", {"definition": {**JOB, "job": {"name": "running"}}, "wait": True}, str(path))
+        job = {**JOB, "job": {"name": "running", "time_limit": "8h"}}
+        run("gpuctl_job", {"definition": job, "wait": True}, str(path))
         yield str(path)
         del os.environ["GPUCTL_PROMETHEUS_URL"]
 

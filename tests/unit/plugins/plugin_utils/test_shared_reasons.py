@@ -90,6 +90,9 @@ def of_gone_pods() -> Iterator[tuple[str, Any]]:
     yield "malformed", lambda: [stopped(job, MalformedObject("Job", "ml", "x", "spec is a list"))]
     yield "deleted", lambda: [stopped(None)]
     yield "paused", lambda: [stopped(workload("Deployment", replicas=0))]
+    expired = workload("StatefulSet", replicas=0)
+    expired["metadata"]["annotations"] = {"runwhere.ai/expired-at": "2026-01-01T16:00:00Z"}
+    yield "paused at its time limit", lambda: [stopped(expired)]
 
 
 def cases() -> Iterator[tuple[str, Any]]:

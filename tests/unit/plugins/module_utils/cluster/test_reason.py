@@ -75,6 +75,12 @@ def late_training() -> dict[str, Any]:
     return found
 
 
+def expired(time: str = "2026-01-01T17:00:00.123456+01:00") -> dict[str, Any]:
+    found = workload("StatefulSet", replicas=0)
+    found["metadata"]["annotations"] = {"runwhere.ai/expired-at": time}
+    return found
+
+
 # the workload, its pods, events, the sentence
 CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]], str | None]] = {
     "nothing is known yet": (workload(), [], [], None),
@@ -95,6 +101,19 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
     ),
     "a service without replicas": (
         workload("Deployment", replicas=0),
+        [],
+        [],
+        "the job is scaled to 0 replicas. Resume it with O(state=resumed).",
+    ),
+    "a notebook that was paused at its time limit": (
+        expired(),
+        [],
+        [],
+        "the job reached its time limit and was paused at 2026-01-01T16:00:00Z. To let it run for as long again, "
+        "resume it with O(state=resumed).",
+    ),
+    "what says that it was paused at a time that is none": (
+        expired("soon"),
         [],
         [],
         "the job is scaled to 0 replicas. Resume it with O(state=resumed).",

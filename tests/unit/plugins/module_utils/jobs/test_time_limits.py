@@ -55,8 +55,14 @@ def test_a_limit_beyond_that_of_the_pool_is_refused() -> None:
     )
 
 
-def job(seconds: int | None, text: str = "", pool: str = "", **status: Any) -> dict[str, Any]:
-    annotations = {"runwhere.ai/time-limit": text, "runwhere.ai/time-limit-of": pool}
+def job(
+    seconds: int | None, text: str = "", pool: str = "", extended: int | None = None, **status: Any
+) -> dict[str, Any]:
+    annotations = {
+        "runwhere.ai/time-limit": text,
+        "runwhere.ai/time-limit-of": pool,
+        "runwhere.ai/time-limit-extended": str(extended or ""),
+    }
     noted = {key: value for key, value in annotations.items() if value}
     limit = {} if seconds is None else {"activeDeadlineSeconds": seconds}
     template = {"spec": {"containers": [{"name": "main"}], "terminationGracePeriodSeconds": 300}}
@@ -83,8 +89,22 @@ OWN, OF_POOL, NONE = job(HOUR, "65m"), job(2 * HOUR, "125m", "a"), job(None)
         (OF_POOL, [job(None, **ENDED)], OF_POOL),
         (OWN, [job(None, active=1)], OWN),
         (NONE, [job(HOUR, "65m", active=1)], NONE),
+        (OWN, [job(4 * HOUR, "65m", extended=4 * HOUR + 300, active=1)], job(4 * HOUR, "65m", extended=4 * HOUR + 300)),
+        (OWN, [job(HOUR // 2, "35m", extended=HOUR // 2 + 300, active=1)], OWN),
+        (OWN, [job(4 * HOUR, "65m", extended=4 * HOUR + 300, **ENDED)], OWN),
+        (NONE, [job(4 * HOUR, "65m", extended=4 * HOUR + 300, active=1)], NONE),
+        (OWN, [job(None, "65m", extended=4 * HOUR + 300, active=1)], OWN),
+        (
+            OF_POOL,
+            [job(4 * HOUR, "125m", "a", extended=4 * HOUR + 300, active=1)],
+            job(4 * HOUR, "125m", "a", extended=4 * HOUR + 300),
+        ),
     ],
-    ids=["new", "none", "former default", "raised by hand", "former own", "ended", "own", "removed"],
+    ids=[
+        *("new", "none", "former default", "raised by hand", "former own", "ended", "own", "removed", "extended"),
+        *("extended by less", "extended and ended", "extended and removed", "its deadline removed by hand"),
+        "the former default extended",
+    ],
 )
 def test_the_limit_of_a_pool_leaves_what_runs_alone(
     desired: dict[str, Any], live: list[dict[str, Any]], kept: dict[str, Any]
@@ -127,6 +147,45 @@ def test_a_limit_that_would_stop_what_runs_at_once_is_refused(live: dict[str, An
 )
 def test_when_a_job_ends_at_the_latest(live: dict[str, Any], minutes: int | None) -> None:
     assert ends_at(live) == (None if minutes is None else START + timedelta(minutes=minutes))
+
+
+def notebook(limit: str | None = None, resumed: str | None = None, extended: str = "", replicas: int = 1) -> Any:
+    notes = {"time-limit": limit, "resumed-at": resumed, "time-limit-extended": extended}
+    return {
+        "kind": "StatefulSet",
+        "metadata": {
+            "creationTimestamp": "2026-03-01T12:00:00Z",
+            "annotations": {f"runwhere.ai/{name}": text for name, text in notes.items() if text},
+        },
+        "spec": {"replicas": replicas},
+    }
+
+
+@pytest.mark.parametrize(
+    ("live", "hours"),
+    [
+        (notebook("8h"), 8),
+        (notebook(), None),
+        (notebook("8h", replicas=0), None),
+        (notebook("8h", resumed="2026-03-01T15:00:00+01:00"), 10),
+        (notebook("8h", resumed="2026-02-01T00:00:00Z"), 8),
+        (notebook("8h", resumed="2026-03-02T12:04:00Z"), 32.0667),
+        (notebook("8h", resumed="2026-03-02T12:06:00Z"), 8),
+        (notebook("8h", resumed="later"), 8),
+        (notebook("8h", extended="43200"), 12),
+        (notebook("8h", extended="3600"), 8),
+        (notebook("8h", extended="99999d"), 8),
+        (notebook(extended="43200"), None),
+        (notebook("soon"), None),
+    ],
+    ids=[
+        *("created", "no limit", "paused", "resumed", "before it was made", "a fast clock", "in the future", "no time"),
+        *("extended", "extended by less", "extended for centuries", "extended without a limit", "no duration"),
+    ],
+)
+def test_when_a_notebook_has_to_end(live: dict[str, Any], hours: float | None) -> None:
+    end = ends_at(live, START + timedelta(days=1))
+    assert (end and round((end - START).total_seconds() / HOUR, 4)) == hours
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_a_pause_leaves_no_pod_group_of_volcano():
         "pause Job train: spec.suspend",
         "delete PodGroup podgroup-1",
     ]
-    assert str(resume(replace(job(suspend=True), admission=None)).action) == "resume"
+    assert str(resume(replace(job(suspend=True), admission=None), NOW).action) == "resume"
 
 
 RESUME = {
@@ -140,8 +140,9 @@ RESUME = {
 
 @pytest.mark.parametrize(("found", "changes"), RESUME.values(), ids=RESUME)
 def test_resume(found, changes):
-    plan = resume(found)
-    assert changes_of(plan) == changes
+    plan = resume(found, NOW)
+    started = {"metadata.annotations[runwhere.ai/resumed-at]": NOW} if REPLICAS in changes else {}
+    assert changes_of(plan) == changes | started
     assert str(plan.action) == ("resume" if changes else "unchanged")
 
 
@@ -170,7 +171,10 @@ REFUSED = {
     "restarting a paused notebook": (lambda: restart(job("notebook", replicas=0, kept="1"), NOW), "state=resumed"),
     "restarting what is paused in a queue": (lambda: restart(job(queue="q", active=False), NOW), "state=resumed"),
     "pausing in a queue without Kueue's Workload": (lambda: pause(job(queue="q")), "Workload was not"),
-    "resuming in a queue without Kueue's Workload": (lambda: resume(job(queue="q", suspend=True)), "Workload was not"),
+    "resuming in a queue without Kueue's Workload": (
+        lambda: resume(job(queue="q", suspend=True), NOW),
+        "Workload was not",
+    ),
 }  # fmt: skip
 
 

@@ -25,8 +25,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.forme
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.job_objects import build
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import priority_class
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.ownership import keep_submitter
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.ledger import read_entries
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.submitter import keep_submitter
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import CONFIG_MAP, JOB, POD, STATEFUL_SET
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import BUILT_BY, LEDGER, MANAGED_BY
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.digest import digest_of, former_digests_of

@@ -1,0 +1,74 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What gpuctl_expire has found and done, as a report. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..module_utils.kube.errors import as_sentence
+from ..module_utils.manifest.problems import number_of
+from .merged_reports import limit_texts
+from .report import Reasons, Report, Row, Section, Table, Text
+from .screens import CLUSTER
+from .text_table import Column
+
+_DONE = {"warn": "warned", "pause": "paused"}
+_COLUMNS = (
+    CLUSTER,
+    Column("name", "NAME", least=14),
+    Column("namespace", "NAMESPACE", least=9),
+    Column("kind", "KIND", drop=3),
+    Column("limit", "LIMIT", drop=4),
+    Column("ends", "ENDS AT (UTC)"),
+    Column("done", "ACTION", optional=True),
+    Column("why", "WHY", drop=5, optional=True),
+)
+_FIRST_ROWS = 20
+
+
+def expire_report(result: Mapping[str, Any]) -> Report:
+    """The jobs that end soon or have ended, and what was done; the others are counted."""
+    rows = result["results"]
+    near = [row for row in rows if row["action"] != "none" or row["warned_at"] or not row["ends_at"]]
+    left = len(rows) - len(near)
+    summary = f"{as_sentence(str(result['msg']))}"
+    short = f"{summary} {number_of(left, 'job')} not near the end." if left else summary
+    if left and len(near) <= _FIRST_ROWS + 1:
+        short += " Add -e gpuctl_all=true to list all."
+    own = [Text(text) for text in limit_texts(result)]
+    return Report(
+        "Time limits",
+        [
+            Section("", [_ends_table(near), Text(short), *own], on="short"),
+            Section("", [_ends_table(rows), Text(summary), *own], on="full"),
+        ],
+    )
+
+
+def _ends_table(rows: Sequence[Row]) -> Table:
+    cells = [
+        {**row, "done": row["error"] or _done(row), "why": _why(row), "ends": _minute(row["ends_at"])} for row in rows
+    ]
+    table = Table(_COLUMNS[:-1], cells, "The next to end first", noun="job", first=_FIRST_ROWS)
+    told = [{**row, "status": None, "reason": as_sentence(why)} for row in rows if (why := _why(row))]
+    return replace(table, columns=_COLUMNS, keep=["why"], narrow=[table, Reasons(told, _FIRST_ROWS)])
+
+
+def _done(row: Row) -> str | None:
+    if row["action"] == "none" and row["warned_at"]:
+        return f"warned at {row['warned_at'][11:16]}"
+    return _DONE.get(row["action"])
+
+
+def _why(row: Row) -> str | None:
+    """What the other columns do not say."""
+    return row["reason"] if row["action"] == "pause" or not row["ends_at"] or "meanwhile" in row["reason"] else None
+
+
+def _minute(time: str | None) -> str | None:
+    return time and time[:16].replace("T", " ")
