@@ -36,7 +36,7 @@ def expire_report(result: Mapping[str, Any]) -> Report:
     rows = result["results"]
     near = [row for row in rows if row["action"] != "none" or row["warned_at"] or not row["ends_at"]]
     left = len(rows) - len(near)
-    summary = f"{as_sentence(str(result['msg']))}"
+    summary = as_sentence(str(result["msg"]).capitalize())
     short = f"{summary} {number_of(left, 'job')} not near the end." if left else summary
     if left and len(near) <= _FIRST_ROWS + 1:
         short += " Add -e gpuctl_all=true to list all."

@@ -510,6 +510,10 @@ def submitting(namespace: str, field: Field) -> list[dict[str, Any]]:
         *(job(name=name, state="restarted") for name in ("web", "wide")),
         job(name="web", state="paused"),
         job(name="web", state="resumed", wait=True, wait_timeout=60),
+        job(definition=notebook(job={"time_limit": "1h"})),
+        # No level may write events.
+        {"runwhere.gpuctl.gpuctl_expire": {"namespaces": [namespace], "warn_before": "2h"}, "check_mode": True},
+        {"runwhere.gpuctl.gpuctl_extend": {"name": "lab", "namespace": namespace, "by": "1h"}},
         job(definition=[scaled, wide, notebook(), *never], state="absent", force=True, wait=True),
     ]
 

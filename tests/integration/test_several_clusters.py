@@ -16,7 +16,7 @@ import yaml
 from kubesim import Cluster
 
 from .ansible import Ansible, Run
-from .manifests import training
+from .manifests import compute, training
 from .prometheus_double import prometheus_double, vector
 
 NAMES = ("east", "west")
@@ -348,6 +348,18 @@ def test_idle_jobs_of_all_clusters_are_one_table(ansible: Ansible) -> None:
     rows = [line.split()[:2] for line in run.output.splitlines() if line.startswith(NAMES)]
     assert ["east", "held"] in rows
     assert ["west", "held"] in rows
+
+
+def test_time_limits_of_all_clusters_are_one_table(ansible: Ansible) -> None:
+    for name in NAMES:
+        manifest = compute("ends", job={"time_limit": "1h"})
+        assert play(ansible, {"runwhere.gpuctl.gpuctl_job": {"definition": manifest}}, hosts=name).status == 0
+    run = playbook(ansible, "expire", "-e", "gpuctl_warn_before=2h", "--check")
+    assert run.status == 0, run.output
+    assert "====" not in run.output
+    rows = [line.split() for line in run.output.splitlines() if line.startswith(NAMES) and " ends " in line]
+    assert [(row[0], row[-1]) for row in rows] == [("east", "warned"), ("west", "warned")]
+    assert "2 jobs with a time limit, 2 warned of." in run.output
 
 
 def test_a_cluster_that_is_down_costs_five_seconds_and_hides_no_other(ansible: Ansible, silent: str) -> None:

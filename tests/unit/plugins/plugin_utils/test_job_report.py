@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.expire_report import expire_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.html_page import html_page
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.idle_report import idle_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.job_report import description_report, shown_value
@@ -206,3 +207,31 @@ def test_what_scales_a_service(changes: dict[str, Any], text: str) -> None:
     scaler = {**counts, "metrics": [metric], "limited": None, "problem": None, **changes}
     lines = screen(CURVES, width=240, jobs=({**JOB, "autoscaler": scaler},))
     assert [line for line in lines if line.startswith("Autoscaling")] == [f"Autoscaling   {text}"]
+
+
+def test_a_screen_of_jobs_that_end() -> None:
+    lab: dict[str, Any] = {
+        "name": "lab", "namespace": "ml", "kind": "notebook", "limit": "8h", "ends_at": "2026-03-01T18:40:00Z",
+        "warned_at": "2026-03-01T18:10:00Z", "action": "pause", "error": None,
+        "reason": "reached its time limit of 8h at 2026-03-01T18:40:00Z",
+    }  # fmt: skip
+    told = {**lab, "name": "told", "action": "none", "reason": "ends at 2026-03-01T18:40:00Z"}
+    new = {**told, "name": "new", "action": "warn", "warned_at": None}
+    later = {**told, "name": "later", "warned_at": None}
+    broken = {**later, "name": "broken", "limit": None, "ends_at": None, "reason": "never ends: its annotation is none"}
+    found = {"results": [lab, told, new, later, broken], "msg": "5 jobs with a time limit, 1 paused, 1 warned of"}
+    assert screen_lines(expire_report(found), View(140)) == [
+        "NAME    NAMESPACE  KIND      LIMIT  ENDS AT (UTC)     ACTION           WHY",
+        "lab     ml         notebook  8h     2026-03-01 18:40  paused           reached its time limit of 8h at "
+        "2026-03-01T18:40:00Z",
+        "told    ml         notebook  8h     2026-03-01 18:40  warned at 18:10  -",
+        "new     ml         notebook  8h     2026-03-01 18:40  warned           -",
+        "broken  ml         notebook  -      -                 -                never ends: its annotation is none",
+        "",
+        "5 jobs with a time limit, 1 paused, 1 warned of. 1 job not near the end. Add -e gpuctl_all=true to list all.",
+    ]
+    assert "later" in "\n".join(screen_lines(expire_report(found), View(140, True)))
+    narrow = screen_lines(expire_report(found), View(70))
+    assert "ml/broken: never ends: its annotation is none." in narrow
+    none = {"results": [], "msg": "no notebook or service has a time limit"}
+    assert screen_lines(expire_report(none), View(120)) == ["No notebook or service has a time limit."]
