@@ -12,7 +12,7 @@ import yaml
 from integration.ansible import ROOT
 from integration.awx_launch import templates
 from integration.documents import blocks_of
-from integration.manifests import IMAGE, compute, training
+from integration.manifests import IMAGE, compute, notebook, training
 
 from .conftest import PROMETHEUS, TYPE, Configured
 from .server import Refused, wait_for
@@ -406,14 +406,19 @@ def test_the_runs_of_jobs_are_recorded_listed_and_counted(configured: Configured
     assert row(succeeds(configured, "GPU usage"), "team-a")
 
 
-def test_an_idle_job_is_warned_of_and_paused_later(configured: Configured):
-    api, ansible = configured.api, configured.ansible()
+def run_since_hours(configured: Configured, manifest: dict[str, Any]) -> None:
+    """Let a job of team-a run since three hours ago, by the clock of the cluster."""
     configured.cluster.set_clock(behind=3 * 3600)
     try:
-        made = ansible.job(definition=training("unused"), namespace="team-a", wait=True, wait_timeout=60)
+        made = configured.ansible().job(definition=manifest, namespace="team-a", wait=True, wait_timeout=60)
         assert not made.failed, made.message
     finally:
         configured.cluster.set_clock()
+
+
+def test_an_idle_job_is_warned_of_and_paused_later(configured: Configured):
+    api = configured.api
+    run_since_hours(configured, training("unused"))
     lines = succeeds(configured, "GPU idle")
     assert "warned" in row(lines, "unused", "team-a")
     warned = "runwhere.ai/idle-warned-at"
@@ -422,3 +427,13 @@ def test_an_idle_job_is_warned_of_and_paused_later(configured: Configured):
     assert not api.get("job", "unused", "team-a")["spec"].get("suspend"), "it was warned a moment ago"
     succeeds(configured, "GPU idle", {"gpuctl_idle_action": "pause", "gpuctl_idle_grace": "1s"})
     assert api.get("job", "unused", "team-a")["spec"]["suspend"] is True
+
+
+def test_a_notebook_is_warned_of_its_end_and_paused_later(configured: Configured):
+    api = configured.api
+    run_since_hours(configured, notebook(job={"time_limit": "1h"}))
+    lines = succeeds(configured, "GPU time limits")
+    assert "warned" in row(lines, "lab", "team-a")
+    assert api.get("statefulset", "lab", "team-a")["spec"]["replicas"] == 1, "it was warned a moment ago"
+    succeeds(configured, "GPU time limits", {"gpuctl_warn_before": "0"})
+    assert api.get("statefulset", "lab", "team-a")["spec"]["replicas"] == 0
