@@ -11,7 +11,7 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -168,6 +168,17 @@ class Rollout(NamedTuple):
     new_waiting: int
 
 
+class _LetIn(NamedTuple):
+    """How many pods of a job are created, and whether its other objects are; what quotas lack, of those that count its
+    pods, and why the server refuses it."""
+
+    number: int
+    is_made: bool
+    states: Sequence[QuotaState]
+    lacks: tuple[QuotaLack, ...]
+    refused: tuple[str, ...]
+
+
 class _Outcome(NamedTuple):
     """What comes of a job whose first pod goes to a place, and how many of its pods find nodes then."""
 
@@ -230,36 +241,75 @@ def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None
     ordered = [jobs[index] for index in order]
     matters = len(jobs) > 1 and not _are_alike(jobs)
     number = _FEW_TRIALS if len(cluster.world.nodes) > _MANY_NODES else _TRIALS
-    trials = [_Trial(cluster, random.Random(seed), seed) for seed in range(number if matters else 1)]
-    for later in _crowded(cluster.world, ordered)[:number] if matters else ():
-        ways = ((_PACKED, True), (_SPREAD, True), (_PACKED, False))
-        trials += (_Trial(cluster, random.Random(0), seed, later.pod, hostile) for seed, hostile in ways)
-    if matters and any(map(trials[0].undecided, jobs)):
+    trial = _Trial(cluster, random.Random(0), 0)
+    answers = [trial.run(ordered, variants)]
+    for seed in range(1, number) if matters else ():
+        answers.append(_Trial(cluster, random.Random(seed), seed).run(ordered))
+    if matters:
+        answers += _against_each_other(cluster, ordered, number)
+    if matters and any(map(trial.undecided, jobs)):
         # What is not decided of a job, such as when its gates are removed, may leave the others its room.
-        trials.append(_Trial(cluster, random.Random(0), _ROOMIEST, places_undecided=False))
-    first = trials[0].run(ordered, variants)
-    others = [trial.run(ordered, None) for trial in trials[1:]]
+        answers.append(_Trial(cluster, random.Random(0), _ROOMIEST, places_undecided=False).run(ordered))
     fits = []
-    for place, fit in enumerate(first):
-        verdicts = {fit.otherwise or fit.verdict, *(one[place].otherwise or one[place].verdict for one in others)}
+    for place, fit in enumerate(answers[0].values()):
+        found = (one[place] for one in answers if place in one)
+        verdicts = {each.otherwise or each.verdict for each in found}
         rough = {STUCK if verdict not in (NOW, AFTER_PREEMPTION, UNKNOWN) else verdict for verdict in verdicts}
         differs = len(rough) > 1 and fit.verdict != UNKNOWN
         fit = replace(fit, is_one_of_several=len(jobs) > 1)
         fits.append(replace(fit, verdict=UNKNOWN, depends_on_batch=True) if differs else fit)
-    answers: dict[int, Fit] = dict(zip(order, fits, strict=True))
-    return [answers[index] for index in range(len(jobs))]
+    of_jobs: dict[int, Fit] = dict(zip(order, fits, strict=True))
+    return [of_jobs[index] for index in range(len(jobs))]
 
 
-def _crowded(world: World, jobs: Sequence[FitJob]) -> list[FitJob]:
+def _against_each_other(cluster: Cluster, jobs: Sequence[FitJob], most: int) -> Iterator[dict[int, Fit]]:
+    """Answers where the jobs that share nodes with a later one leave that the least room, or the most. To the other
+    jobs it makes no difference who that is, so that these are put on as few nodes as they can once."""
+    crowds = _crowds(cluster.world, jobs)
+    others: set[int] = set()
+    for later in _crowded(cluster.world, jobs)[:most]:
+        crowd = {place for place, number in enumerate(crowds) if number == crowds[later]}
+        others |= set(range(len(jobs))) - crowd
+        for seed, hostile in ((_PACKED, True), (_SPREAD, True), (_PACKED, False)):
+            yield _Trial(cluster, random.Random(0), seed, jobs[later].pod, hostile).run(jobs, among=crowd)
+    if others:
+        yield _Trial(cluster, random.Random(0), _PACKED).run(jobs, among=others)
+
+
+def _crowded(world: World, jobs: Sequence[FitJob]) -> list[int]:
     """The jobs that may go to nodes where earlier ones may go too."""
     taken: set[str] = set()
     found = []
-    for job in jobs:
+    for place, job in enumerate(jobs):
         names = {state.name for state in world.suitable(job.pod)[0]}
         if names & taken:
-            found.append(job)
+            found.append(place)
         taken |= names
     return found
+
+
+def _crowds(world: World, jobs: Sequence[FitJob]) -> list[int]:
+    """The number of the crowd of each job: what jobs of one crowd get is no matter to those of another."""
+    nodes = {job.pod.selection: {state.name for state in world.suitable(job.pod)[0]} for job in jobs}
+    crowds: list[set[str]] = []  # of nodes
+    for names in nodes.values():
+        shared = [one for one in crowds if not one.isdisjoint(names)]
+        crowds = [*(one for one in crowds if one.isdisjoint(names)), names.union(*shared)]
+    if len(crowds) == 1 or not all(_keeps_to_its_nodes(world, job, jobs) for job in jobs):
+        return [0] * len(jobs)
+    of_selection = {
+        selection: next(place for place, one in enumerate(crowds) if names <= one) for selection, names in nodes.items()
+    }
+    return [of_selection[job.pod.selection] for job in jobs]
+
+
+def _keeps_to_its_nodes(world: World, job: FitJob, jobs: Iterable[FitJob]) -> bool:
+    """Whether the job and the others do not mind each other but for the room on nodes that both may go to."""
+    with world.rules_of(job.pod) as rules:
+        if job.rolls or rules.beyond_own_kind or not world.only_amounts(job.pod):
+            return False
+        others = (other.pod for other in jobs if other is not job) if job.pod.near else ()
+        return not any(rules.concerns(other.namespace, other.labels, ()) for other in others)
 
 
 def _are_alike(jobs: Sequence[FitJob]) -> bool:
@@ -310,7 +360,10 @@ class _Trial:
         self._reaching: dict[str, bool] = {}  # by selection: whether it has nodes of the target
         self._order: tuple[WantedPod, int, list[NodeState]] | None = None
 
-    def run(self, jobs: Sequence[FitJob], variants: Variants | None) -> list[Fit]:
+    def run(
+        self, jobs: Sequence[FitJob], variants: Variants | None = None, among: Collection[int] | None = None
+    ) -> dict[int, Fit]:
+        """The answers by the places of the jobs; with ``among``, of only these: the others just use quotas."""
         charged: list[tuple[QuotaState, dict[str, Any]]] = [
             (state, dict(state.used)) for states in self._cluster.quotas.values() for state in states
         ]
@@ -321,7 +374,12 @@ class _Trial:
                 state.charge(charges_of_placed(pod), -1)
         try:
             with self._world.without(gone):
-                fits = [self._judge(job, variants) for job in jobs]
+                fits = {}
+                for place, job in enumerate(jobs):
+                    if among is None or place in among:
+                        fits[place] = self._judge(job, variants)
+                    else:
+                        self._let_in(job)
                 for attempt in reversed(self._attempts):
                     attempt.undo()
             return fits
@@ -344,8 +402,8 @@ class _Trial:
         """Whether jobs of its likeness get its answer: no rule between pods looks at labels."""
         return not (job.pod.minds_its_own or self._world.has_rules)
 
-    def _answer(self, job: FitJob, variants: Variants | None) -> Fit:
-        undecided = self.undecided(job)
+    def _let_in(self, job: FitJob) -> _LetIn:
+        """What the server and the quotas let in, and what these are charged with from now on."""
         states = [one for one in self._cluster.quotas.get(job.namespace, ()) if one.concerns(job.pod)]
         counting = [one for one in self._cluster.quotas.get(job.namespace, ()) if one.counts_objects]
         lacks = [lack for state in counting for lack in state.lacks(job.made, 1)]
@@ -359,6 +417,11 @@ class _Trial:
             0 if refused or not is_made else min([job.number, *(one.most(job.charges, job.number) for one in states)])
         )
         self._charge(job, let_in, is_made=is_made)
+        return _LetIn(let_in, is_made, states, tuple(lacks), tuple(refused))
+
+    def _answer(self, job: FitJob, variants: Variants | None) -> Fit:
+        undecided = self.undecided(job)
+        let_in, is_made, states, lacks, refused = self._let_in(job)
         possible = 0 if self._seed else self._possible(job)
         if job.pod.near:
             outcomes = self._explore(job, let_in)
@@ -370,12 +433,12 @@ class _Trial:
         if not self._cluster.knows_nodes and fit.verdict != NOW:
             fit = replace(fit, verdict=UNKNOWN)
         if refused:
-            fit = replace(fit, verdict=NEVER, refused=tuple(refused))
+            fit = replace(fit, verdict=NEVER, refused=refused)
         elif lacks:
             if let_in < job.number:
                 fit = self._on_nodes(fit, job, chosen)
             ever = any(lack.ever for lack in lacks) or fit.verdict == NEVER
-            fit = replace(fit, verdict=NEVER if ever else AFTER_QUOTA, lacks=tuple(lacks))
+            fit = replace(fit, verdict=NEVER if ever else AFTER_QUOTA, lacks=lacks)
             fit = replace(fit, with_quota=self._with_quota(job, chosen))
             if not ever:
                 after = (*self._needed_for_quotas(job, states, lacks), *fit.after)
@@ -523,7 +586,7 @@ class _Trial:
                 ranks = sorted(range(len(nodes)), key=lost.__getitem__, reverse=self._hostile)
                 self._order = pod, self._moves, [nodes[rank] for rank in ranks]
             return self._order[2]
-        if self._seed == 0:
+        if self._seed in (0, _PACKED):
             return nodes
         if self._seed in (1, 2):
             return sorted(nodes, key=lambda state: len(state.pods), reverse=self._seed == 1)
@@ -832,7 +895,7 @@ class _Trial:
         def may_help(least: FitJob | None) -> bool:
             return least is None or not any(self._lacks.of(tried(least).pod, least.number))
 
-        for change, changed in self._let_in(job, variants, is_wanted):
+        for change, changed in self._changed(job, variants, is_wanted):
             if may_help(changed):
                 kinds = {one.kind for one in self._explore(tried(changed), changed.number)}
                 if len(kinds) == 1 and kinds <= set(better):
@@ -846,13 +909,13 @@ class _Trial:
         def may_help(least: FitJob | None) -> bool:
             return least is None or not any(self._lasting_lacks.of(least.pod, least.number))
 
-        for change, other in self._let_in(job, variants, lambda change: may_help(_at_least(job, change))):
+        for change, other in self._changed(job, variants, lambda change: may_help(_at_least(job, change))):
             if may_help(other) and self._ever_fits(other):
                 waits = {one.kind for one in self._explore(other, other.number)} == {STUCK}
                 yield replace(change, verdict=AFTER_JOBS if waits else UNKNOWN)
                 return
 
-    def _let_in(self, job: FitJob, variants: Variants, is_wanted: IsWanted) -> Iterator[tuple[FitChange, FitJob]]:
+    def _changed(self, job: FitJob, variants: Variants, is_wanted: IsWanted) -> Iterator[tuple[FitChange, FitJob]]:
         """The changed jobs that the quotas and limits let in, of those that can be judged."""
         for change, other in variants(job, is_wanted):
             if other.pod.refusals or other.refusals or self.undecided(other):
