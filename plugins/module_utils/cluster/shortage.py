@@ -185,10 +185,10 @@ _ARCHITECTURES = {"amd64": ("amd64", "x86_64"), "arm64": ("arm64", "aarch64")}
 
 def _larger_than_a_device(requests: Mapping[str, int], nodes: Sequence[Node], place: str) -> Shortage | None:
     """A share of more memory than one device has. Unknown memory of a device counts as enough."""
-    for row, amount in catalog().rows_in(requests):
+    for row, amount in (each for each in catalog().rows_in(requests) if each[0].kind == MEMORY):
         memories = [catalog().profiles[row.profile].device_memory(node.labels) for node in nodes]
         known = [memory for memory in memories if memory is not None]
-        if row.kind == MEMORY and len(known) == len(nodes) and row.bytes(amount) > max(known):
+        if len(known) == len(nodes) and row.bytes(amount) > max(known):
             singular = catalog().profiles[row.profile].singular
             most = f"the largest {singular} of {place} has {gibibytes(max(known), math.floor)}"
             text = f"it needs {row.text(amount)}, but {most}"
@@ -290,13 +290,15 @@ def _none_accepts_pods(nodes: Sequence[Node], place: str) -> Shortage | None:
 
 
 def _nothing_free(requests: Mapping[str, int], nodes: Sequence[Node], place: str, hint: str) -> Shortage | None:
-    if any(all(node.free(resource) >= requests[resource] for resource in requests) for node in nodes):
-        return None
     needed = [resource for resource in requests if requests[resource]]
+    columns = {resource: [node.free(resource) for node in nodes] for resource in needed}
+    enough = {resource: [left >= requests[resource] for left in column] for resource, column in columns.items()}
+    if not needed or any(map(all, zip(*enough.values(), strict=True))):
+        return None
     # The scarcest resource explains most: the one that the fewest nodes have enough of.
-    scarcest = min(needed, key=lambda resource: sum(node.free(resource) >= requests[resource] for node in nodes))
-    best = max(nodes, key=lambda node: node.free(scarcest))
-    free, missing = best.free(scarcest), requests[scarcest] - best.free(scarcest)
+    scarcest = min(needed, key=lambda resource: sum(enough[resource]))
+    free = max(columns[scarcest])
+    best, missing = nodes[columns[scarcest].index(free)], requests[scarcest] - free
     if missing <= 0:
         nouns = _enumerate([_resource_noun(resource) for resource in needed])
         return Shortage(f"no single node of {place} has enough {nouns} free at the same time", hint)
