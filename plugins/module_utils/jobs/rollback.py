@@ -21,8 +21,7 @@ from ..namespaces import allowed_namespaces
 from ..redaction import MASK
 from ..task import Task, TaskFailed
 from .job_plans import of_another_kind
-from .runs.run_history import PastRun, read_history, slim_history
-from .runs.run_store import HISTORIES
+from .runs.run_history import HISTORIES, PastRun, read_history, slim_history
 from .select import select_jobs
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ...engine.dry_run import Blocker
 from ...engine.plan import WORKLOAD_KINDS, Action, Plan
 from ...engine.planning import adds_replicas, starts_pods
 from ...jobs.advisers import Advised, Adviser, Fits
-from ...jobs.runs.run_store import HISTORIES
+from ...jobs.runs.run_history import HISTORIES
 from ...jobs.select import SelectedJob
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently

@@ -13,8 +13,7 @@ from ...cluster.read_jobs import WORKLOADS, JobId, job_id_of, without_managed_fi
 from ...cluster.related import own_pods
 from ...cluster.status import is_terminating
 from ...jobs.runs.ledger import Entry, read_entries
-from ...jobs.runs.run_history import PastRun, last_visit, read_history, size_of, slim_history
-from ...jobs.runs.run_store import HISTORIES
+from ...jobs.runs.run_history import HISTORIES, PastRun, last_visit, read_history, size_of, slim_history
 from ...jobs.submitter import read_submitter
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently

@@ -24,7 +24,9 @@ from ...labels import (
     GPU_TYPE,
     HISTORY,
     HISTORY_LIMITS,
+    HISTORY_OF,
     JOB_TYPE,
+    MANAGED,
     POOL,
     PRIORITY,
     SUBMITTED_BY,
@@ -47,6 +49,8 @@ RESULTS = (*ENDED, DELETED, REPLACED, "Unknown")
 Deleted and Replaced are written before a task deletes the workload, so they count once that is gone.
 """
 
+HISTORIES = f"{MANAGED},{HISTORY_OF}"
+"""The selector of all ConfigMaps of histories."""
 VISITED = "visited"
 """The key with the time until which all pods of the namespace were seen."""
 

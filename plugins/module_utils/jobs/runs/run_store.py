@@ -19,6 +19,7 @@ from ...kube.resources import CONFIG_MAP
 from ...labels import FIELD_MANAGER, HISTORY, HISTORY_LIMITS, HISTORY_OF, MANAGED, MANAGED_BY, is_managed
 from .config_maps import new_config_map, read_config_map
 from .run_history import (
+    HISTORIES,
     ROLL_AT,
     HistoryLimits,
     PastRun,
@@ -29,9 +30,6 @@ from .run_history import (
 )
 
 Object = Mapping[str, Any]
-
-HISTORIES = f"{MANAGED},{HISTORY_OF}"
-"""The selector of all ConfigMaps of histories."""
 
 _ATTEMPTS = 10  # Each conflict is a write of another run.
 _TIME = "%Y%m%d%H%M%S"
