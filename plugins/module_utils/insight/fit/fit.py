@@ -24,10 +24,9 @@ from ...cluster.pod_requests import Amounts
 from ...cluster.quota_fit import Charges, QuotaLack, QuotaState, charges_of_placed
 from ...kube.resources import Object
 from ...labels import POOL
-from .bounds import HIGHEST, Lacks
 from .pod_rules import PodRules
-from .victims import best_eviction
-from .world import CORDONED, ENDLESS, TAINTED, NodeState, World, unsuitable
+from .victims import Ends, best_eviction, jobs_to_end
+from .world import CORDONED, ENDING, ENDLESS, TAINTED, NodeState, World, unsuitable
 
 JobName = tuple[str, str]  # namespace, name
 
@@ -41,12 +40,14 @@ NOW, AFTER_PREEMPTION, AFTER_JOBS, AFTER_NODES, AFTER_QUOTA, NEVER, UNKNOWN = (
     "unknown",
 )
 STUCK = "stuck"
+_HIGHEST = 2**31  # above all priorities
 
 _TRIALS = 8  # ways to place the earlier jobs of a batch
 _FEW_TRIALS, _MANY_NODES = 3, 200  # On many nodes there is more room to differ, and less that depends on it.
 _ROOMIEST = 2  # the number of the trial that takes the emptiest nodes first
 _PACKED, _SPREAD = 101, 102  # numbers of trials with a target: an even one puts copies on as many nodes as it can
 _STARTS = 64  # places where the first pod may go
+_LOOKED_AT = 200  # nodes of which it is said how many would take a pod
 _CONDITIONS = "node.kubernetes.io/"
 _RESOURCE_FIELDS = {"resources.memory": "memory", "resources.cpu": "cpu"}
 
@@ -355,8 +356,7 @@ class _Trial:
         self._moves = 0
         self._names: list[JobName] = []  # of the batch
         self._ranks: dict[JobName, int] = {}
-        self._lacks = Lacks(self._world)
-        self._lasting_lacks = Lacks(self._world, finally_=True)
+        self._ends: dict[str, Ends] = {}  # by selection
         self._reaching: dict[str, bool] = {}  # by selection: whether it has nodes of the target
         self._order: tuple[WantedPod, int, list[NodeState]] | None = None
 
@@ -723,7 +723,7 @@ class _Trial:
         return found
 
     def _take_any(self, attempt: _Attempt, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> bool:
-        if not self._world.may_take(pod, nodes):
+        if not self._world.may_take(pod):
             return False
         return any(self._take(attempt, pod, state, rules) for state in nodes)
 
@@ -774,12 +774,17 @@ class _Trial:
         return fit
 
     def _possible(self, job: FitJob) -> int:
-        suitable, _refused = self._world.suitable(job.pod)
-        suitable = suitable[:200]
-        if not self._world.may_take(job.pod, suitable):
+        """How many of the first nodes would take a pod now."""
+        pod = job.pod
+        if not self._world.may_take(pod):
             return 0
-        with self._world.rules_of(job.pod) as rules:
-            return sum(self._world.takes(job.pod, state, rules) for state in suitable)
+        with self._world.rules_of(pod) as rules:
+            if not self._world.only_amounts(pod):
+                suitable = self._world.suitable(pod)[0][:_LOOKED_AT]
+                return sum(self._world.takes(pod, state, rules) for state in suitable)
+            view = self._world.view(pod)
+            taking = (view.states[place] for place, room in view.copies(pod).items() if room and place < _LOOKED_AT)
+            return sum(not (rules.matter and rules.refuse(state.node)) for state in taking)
 
     def _waiting(self, fit: Fit, job: FitJob) -> Fit:
         """What has to end, or to come back, before the job runs."""
@@ -792,14 +797,14 @@ class _Trial:
         if not all(fitting):
             text = "even once other jobs have ended, it depends on where the scheduler puts the first pod"
             return replace(fit, verdict=UNKNOWN, undecided=(text,))
-        groups = self._groups(job)
-        ranks = self._end_ranks(groups)
-        ordered = sorted(groups, key=ranks.__getitem__)
-        if self._by_amounts(job):
-            needed = _needed_for_room(_Rooms(job, self._world), groups, ordered, ranks)
-        else:
-            needed = self._needed_victims(job, groups, ordered)
+        needed = self._needed_for_room(job) if self._by_amounts(job) else self._needed_victims(job)
         return replace(fit, verdict=AFTER_JOBS, after=tuple(needed))
+
+    def _needed_for_room(self, job: FitJob) -> list[JobName]:
+        pod = job.pod
+        if pod.selection not in self._ends:
+            self._ends[pod.selection] = Ends(self._world, pod, self._end_ranks)
+        return jobs_to_end(self._world, pod, job.number, self._ends[pod.selection])
 
     def _by_amounts(self, job: FitJob) -> bool:
         with self._world.rules_of(job.pod) as rules:
@@ -817,26 +822,26 @@ class _Trial:
     def _finally_fits(self, job: FitJob) -> list[bool]:
         """The same for each place where its first pod may go; [False] where there is none."""
         if self._by_amounts(job):
-            rooms = self._world.rooms(job.pod, self._world.suitable(job.pod)[0], empty=True)
+            rooms = self._world.rooms(job.pod, self._world.suitable(job.pod)[0], ENDING)
             return [room >= job.number for room in rooms.values()] or [False]
         everything = [pod for pods in self._groups(job).values() for pod in pods]
         return self._fitting(job, everything)
 
-    def _needed_victims(
-        self, job: FitJob, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
-    ) -> list[JobName]:
+    def _needed_victims(self, job: FitJob) -> list[JobName]:
         """The first jobs to end that make room, without those that do not matter."""
+        groups = self._groups(job)
+        ordered = sorted(groups, key=self._end_ranks(groups).__getitem__)
         low, high = 1, len(ordered)
         while low < high:
             middle = (low + high) // 2
-            if self._fits_without(job, [pod for name in ordered[:middle] for pod in groups[name]]):
+            if all(self._fitting(job, [pod for name in ordered[:middle] for pod in groups[name]])):
                 high = middle
             else:
                 low = middle + 1
         needed = list(ordered[:high])
         for name in ordered[: high - 1][-20:]:
             fewer = [one for one in needed if one != name]
-            if self._fits_without(job, [pod for one in fewer for pod in groups[one]]):
+            if all(self._fitting(job, [pod for one in fewer for pod in groups[one]])):
                 needed = fewer
         return needed
 
@@ -865,10 +870,6 @@ class _Trial:
     def _end_key(self, name: JobName) -> tuple[bool, float, JobName]:
         return name in self._cluster.endless, self._cluster.ends.get(name, float("inf")), name
 
-    def _fits_without(self, job: FitJob, gone: Iterable[PlacedPod]) -> bool:
-        """Whether it runs without some pods, wherever its first pod goes."""
-        return all(self._fitting(job, gone))
-
     def _fitting(self, job: FitJob, gone: Iterable[PlacedPod]) -> list[bool]:
         """Whether it runs without some pods, for each place where its first pod may go."""
         with self._world.without(gone):
@@ -884,33 +885,31 @@ class _Trial:
     def _changes(self, job: FitJob, variants: Variants, better: Sequence[str]) -> Iterator[FitChange]:
         """The first change of each field that makes the job run, in the order in which they are proposed."""
         found: set[tuple[str, ...]] = set()
-        self._lacks.look_again()
-
-        def tried(other: FitJob) -> FitJob:
-            return other if AFTER_PREEMPTION in better else _without_preempting(other)
+        preempts = AFTER_PREEMPTION in better
 
         def is_wanted(change: FitChange) -> bool:
-            return change.of not in found and may_help(_at_least(job, change))
+            return change.of not in found and may_help(change)
 
-        def may_help(least: FitJob | None) -> bool:
-            return least is None or not any(self._lacks.of(tried(least).pod, least.number))
+        def has_room(pod: WantedPod, number: int) -> bool:
+            return self._world.may_take(pod, number, pod.priority if preempts and pod.preempts else "")
 
+        may_help = _may_help(job, has_room)
         for change, changed in self._changed(job, variants, is_wanted):
-            if may_help(changed):
-                kinds = {one.kind for one in self._explore(tried(changed), changed.number)}
+            if has_room(changed.pod, changed.number):
+                tried = changed if preempts else _without_preempting(changed)
+                kinds = {one.kind for one in self._explore(tried, tried.number)}
                 if len(kinds) == 1 and kinds <= set(better):
                     found.add(change.of)
                     yield replace(change, verdict=kinds.pop())
 
     def _later_change(self, job: FitJob, variants: Variants) -> Iterator[FitChange]:
         """The first change that makes the job run once others have ended; perhaps before, if that is not certain."""
-        self._lasting_lacks.look_again()
 
-        def may_help(least: FitJob | None) -> bool:
-            return least is None or not any(self._lasting_lacks.of(least.pod, least.number))
+        def has_room(pod: WantedPod, number: int) -> bool:
+            return self._world.may_take(pod, number, ENDING)
 
-        for change, other in self._changed(job, variants, lambda change: may_help(_at_least(job, change))):
-            if may_help(other) and self._ever_fits(other):
+        for change, other in self._changed(job, variants, _may_help(job, has_room)):
+            if has_room(other.pod, other.number) and self._ever_fits(other):
                 waits = {one.kind for one in self._explore(other, other.number)} == {STUCK}
                 yield replace(change, verdict=AFTER_JOBS if waits else UNKNOWN)
                 return
@@ -928,25 +927,39 @@ class _Trial:
                 yield change, other
 
 
-def _at_least(job: FitJob, change: FitChange) -> FitJob | None:
-    """What the job with the change asks for at least; None where only building it tells."""
+def _may_help(job: FitJob, has_room: Callable[[WantedPod, int], bool]) -> IsWanted:
+    """Whether a change may help, by what it asks for at least. Lower amounts of a resource ask for the same."""
+    known: dict[tuple[Any, ...], bool] = {}
+
+    def may_help(change: FitChange) -> bool:
+        key = change.of if set(change.of) <= _RESOURCE_FIELDS.keys() else change.fields
+        if key not in known:
+            least = _at_least(job, change)
+            known[key] = least is None or has_room(*least)
+        return known[key]
+
+    return may_help
+
+
+def _at_least(job: FitJob, change: FitChange) -> tuple[WantedPod, int] | None:
+    """What the job with the change asks for at least, and how often; None where only building it tells."""
     pod = job.pod
     if change.only_moves:
         selector = {**pod.spec["nodeSelector"], POOL: change.fields[0][2]}
-        return replace(job, pod=replace(pod, spec={**pod.spec, "nodeSelector": selector}))
+        return replace(pod, spec={**pod.spec, "nodeSelector": selector}), job.number
     if set(change.of) <= _RESOURCE_FIELDS.keys():
         lowered = {_RESOURCE_FIELDS[field] for field in change.of}
         kept = {name: amount for name, amount in pod.requests.items() if name not in lowered}
-        return replace(job, pod=replace(pod, requests=kept))
+        return _like(pod, requests=kept), job.number
     if change.of == ("distributed.placement.required",):
-        return job
+        return pod, job.number
     if change.of == ("job.priority",):  # It may preempt what a lower class never does.
-        return replace(job, pod=replace(pod, priority=HIGHEST, preempts=True))
+        return _like(pod, priority=_HIGHEST, preempts=True), job.number
     return _with_fewer(job, change)
 
 
-def _with_fewer(job: FitJob, change: FitChange) -> FitJob | None:
-    """The job with other numbers of GPUs and of nodes; None for other changes."""
+def _with_fewer(job: FitJob, change: FitChange) -> tuple[WantedPod, int] | None:
+    """The same with other numbers of GPUs and of nodes; None for other changes."""
     pod, number = job.pod, job.number
     for name, before, after in change.fields:
         if name == "resources.node_count":
@@ -954,117 +967,28 @@ def _with_fewer(job: FitJob, change: FitChange) -> FitJob | None:
         elif name == "resources.gpu":
             share = Fraction(int(str(after)), int(before))
             requests = {key: int(amount * share) if "/" in key else amount for key, amount in pod.requests.items()}
-            pod = replace(pod, requests={key: amount for key, amount in requests.items() if amount})
+            pod = _like(pod, requests={key: amount for key, amount in requests.items() if amount})
         else:
             return None
-    return replace(job, pod=pod, number=number)
+    return pod, number
+
+
+def _like(pod: WantedPod, **changes: Any) -> WantedPod:
+    """The pod with other values of fields that do not decide which nodes are suitable."""
+    other = replace(pod, **changes)
+    other.__dict__["selection"] = pod.selection  # What is cached gets lost, and takes long to find out.
+    return other
 
 
 def _without_preempting(job: FitJob) -> FitJob:
     """The job if it preempted nothing."""
-    return replace(job, pod=replace(job.pod, preempts=False))
+    return replace(job, pod=_like(job.pod, preempts=False))
 
 
 def _places(world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules) -> Iterable[str]:
     """The places of the topology that binds the pods together where the first may go; "" if there is none."""
     place_of = world.places(pod)
     return dict.fromkeys(place_of[state.name] for state in nodes if world.takes(pod, state, rules)) or [""]
-
-
-class _Rooms:
-    """How many copies of a job's pod the nodes have room for, by the place of the topology that binds them together,
-    while jobs end and start again."""
-
-    def __init__(self, job: FitJob, world: World) -> None:
-        self._pod = job.pod
-        self._resources = list(enumerate(job.pod.requests))
-        self._number = job.number
-        self._places = world.places(job.pod)
-        self._free: dict[str, list[int]] = {}  # of each resource that it requests, and places for pods at last
-        self._room: dict[str, int] = {}
-        self._sums: Counter[str] = Counter()
-        for state in world.suitable(job.pod)[0]:
-            if state.name in self._places:
-                self._free[state.name] = state.left_for(job.pod)
-                self._count(state.name)
-
-    def end(self, pods: Iterable[PlacedPod], sign: int = 1) -> None:
-        """Some pods end, or (``sign`` -1) start again."""
-        changed = set()
-        for pod in pods:
-            name = pod.node or str(pod.nominated)
-            free = self._free.get(name)
-            if free is not None and (pod.node or pod.priority >= self._pod.priority):
-                requests = pod.requests
-                for index, resource in self._resources:
-                    free[index] += sign * requests.get(resource, 0)
-                free[-1] += sign
-                changed.add(name)
-        for name in changed:
-            self._count(name)
-
-    def _count(self, name: str) -> None:
-        free = self._free[name]
-        room = max(0, free[-1])
-        for left, amount in zip(free, self._pod.requests.values(), strict=False):
-            if left < room * amount:
-                room = max(0, left // amount)
-        self._sums[self._places[name]] += room - self._room.get(name, 0)
-        self._room[name] = room
-
-    def by_place(
-        self, groups: Mapping[JobName, list[PlacedPod]], ordered: Sequence[JobName]
-    ) -> Iterator[list[JobName]]:
-        """The jobs with pods in each place, where there are several."""
-        if len(self._sums) > 1:
-            found: dict[str, list[JobName]] = {}
-            for name in ordered:
-                nodes = (_node_of(pod) for pod in groups[name])
-                for place in {self._places[node] for node in nodes if node in self._free}:
-                    found.setdefault(place, []).append(name)
-            yield from found.values()
-
-    def fit(self) -> bool:
-        """Whether all copies find room, wherever the first goes."""
-        rooms = [room for room in self._sums.values() if room]
-        return bool(rooms) and min(rooms) >= self._number
-
-
-def _needed_for_room(
-    rooms: _Rooms,
-    groups: Mapping[JobName, list[PlacedPod]],
-    ordered: Sequence[JobName],
-    ranks: Mapping[JobName, int],
-) -> list[JobName]:
-    """The first jobs to end that make room, without those that do not matter: in whichever place that is first."""
-    found: list[tuple[int, int, list[JobName]]] = []  # when the last of them ends, how many they are
-    for names in (*rooms.by_place(groups, ordered), ordered):
-        ended: list[JobName] = []
-        for name in names:
-            if rooms.fit() or (found and ranks[name] > found[0][0]):
-                break
-            rooms.end(groups[name])
-            ended.append(name)
-        if rooms.fit():
-            ended = _without_others(rooms, groups, ended)
-            found = [min([*found, (ranks[ended[-1]], len(ended), ended)], key=lambda each: each[:2])]
-        for name in ended:
-            rooms.end(groups[name], -1)
-    return found[0][2]
-
-
-def _without_others(
-    rooms: _Rooms, groups: Mapping[JobName, list[PlacedPod]], ended: Sequence[JobName]
-) -> list[JobName]:
-    """Those of the jobs that have ended that matter; the others start again."""
-    left = list(ended)
-    for name in ended[:-1]:
-        rooms.end(groups[name], -1)
-        if rooms.fit():
-            left.remove(name)
-        else:
-            rooms.end(groups[name])
-    return left
 
 
 def _node_of(pod: PlacedPod) -> str:

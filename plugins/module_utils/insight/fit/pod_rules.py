@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol, TypeVar
 
 from ...cluster.admitted_pod import WantedPod, term_means
@@ -122,16 +123,13 @@ class PodRules:
             if selects(constraint.get("labelSelector"), labels) and self._is_spread_over(node, constraint):
                 counts[node.labels[constraint["topologyKey"]]] += sign
 
-    def minded(self, pods: Iterable[PlacedPod]) -> Iterator[PlacedPod]:
-        """Those of the pods of a namespace that its own terms may mean. Copies of a pod share their labels."""
-        known: dict[int, bool] = {}
+    def minded(self, groups: Iterable[Iterable[PlacedPod]]) -> Iterator[PlacedPod]:
+        """Those of the pods of a namespace that its own terms may mean: groups that share their labels."""
         selectors = [one.get("labelSelector") for one in (*self._near_terms, *self._away_terms, *self._constraints)]
-        for pod in pods:
-            labels = pod.labels
-            if id(labels) not in known:
-                known[id(labels)] = any(selects(selector, labels) for selector in selectors)
-            if known[id(labels)]:
-                yield pod
+        for pods in groups:
+            labels = next(iter(pods)).labels
+            if any(selects(selector, labels) for selector in selectors):
+                yield from pods
 
     def count_kept_off(self, node: RoomyNode, namespace: str, keeps_off: Iterable[Object], sign: int = 1) -> None:
         """The terms of a pod on the node that keep this one off."""
@@ -157,6 +155,14 @@ class PodRules:
             or any(self._term_means(term, namespace, labels) for term in (*self._near_terms, *self._away_terms))
             or (namespace == pod.namespace and bool(self._constraints))
         )
+
+    @cached_property
+    def scope(self) -> frozenset[str] | None:
+        """The namespaces whose pods may matter to it, "*" for those that keep others off; None for all."""
+        terms = (*self._near_terms, *self._away_terms)
+        if any(term.get("namespaceSelector") is not None for term in terms):
+            return None
+        return frozenset(("*", self.pod.namespace, *(name for term in terms for name in term.get("namespaces") or ())))
 
     def refuse(self, node: RoomyNode) -> Refusal | None:
         for constraint, counts in zip(self._constraints, self.spread, strict=True):

@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which pods would be preempted so that one of higher priority fits. Pure.
+"""What has to go so that a pod fits: pods of lower priority, or jobs that end first where amounts decide alone. Pure.
 
 Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode), framework/preemption.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import copy
+from bisect import insort
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import add, floordiv, sub
 
 from ...cluster.admitted_pod import WantedPod
 from ...cluster.label_selectors import selects
-from ...cluster.pod_facts import PlacedPod
+from ...cluster.pod_facts import PODS, PlacedPod
 from ...kube.resources import Object
 from .pod_rules import PodRules
-from .pods_on_node import Loss, PodsOnNode, loss_of
-from .world import NodeState, World
+from .world import ENDING, ENDLESS, Loss, NodeState, PodsOnNode, World, loss_of
 
 
 @dataclass(frozen=True)
@@ -32,63 +35,157 @@ class Eviction:
         return loss_of(self.pods, self.breaks)
 
 
-_NOTHING: tuple[int | None, bool, None] = (None, False, None)
-_ONLY_TRIED: tuple[int | None, bool, None] = (None, True, None)
+JobName = tuple[str, str]  # namespace, name
+_Freed = dict[JobName, list[tuple[int, tuple[int, ...]]]]  # of each job: places of nodes, and what it leaves there
+_Turns = list[tuple[int, JobName]]
+Ranks = Mapping[JobName, int]  # the places of jobs in the order in which they end
+_Needs = tuple[tuple[str, int], ...]  # resources, and how much of each
+_Ranked = tuple[Loss, int, Eviction | None]  # what is lost, or at least, and the place of the node
+
+
+class _Candidates:
+    """The nodes of a selection with pods below a priority. ``known``, by needs: which of these go by amounts alone,
+    what loses the least first; without an eviction, where that has not been looked at."""
+
+    def __init__(self, world: World, pod: WantedPod) -> None:
+        self.view = world.view(pod, pod.priority)
+        self._world = world
+        self._now = world.view(pod)
+        self._priority = pod.priority
+        self._seen = 0
+        self._losses: dict[int, Loss] = {}  # at least
+        self._namespaces: dict[int, frozenset[str]] = {}
+        self._known: dict[_Needs, tuple[int, list[_Ranked]]] = {}  # with what had been renewed then
+        for place in range(len(self.view.states)):
+            self._note(place)
+
+    def lower(self, place: int) -> PodsOnNode:
+        return self.view.states[place].lower_than(self._priority)
+
+    def look(self) -> None:
+        """Take notice of the pods that have come and gone."""
+        self.view.look()
+        for place in {*self.view.renewed[self._seen :]}:
+            self._note(place)
+        self._seen = len(self.view.renewed)
+
+    def _note(self, place: int) -> None:
+        lower = self.lower(place)
+        if lower.pods:
+            self._losses[place], self._namespaces[place] = lower.least_loss, lower.namespaces
+        else:
+            self._losses.pop(place, None)
+
+    def _ranked(self, needs: _Needs) -> list[_Ranked]:
+        """What is known of the nodes that may have enough, once lower pods have gone."""
+        seen, ranked = self._known.get(needs, (-1, []))
+        if seen == self._seen:
+            return ranked
+        renewed = {*self.view.renewed[seen:]} if seen >= 0 else self._losses.keys()
+        columns = [(self.view.left(name), amount) for name, amount in needs]
+        fresh = [place for place in renewed if place in self._losses and all(c[place] >= a for c, a in columns)]
+        ranked = [each for each in ranked if each[1] not in renewed]
+        ranked += ((self._losses[place], place, None) for place in fresh)
+        ranked.sort()
+        self._known[needs] = self._seen, ranked
+        return ranked
+
+    def needs(self, pod: WantedPod) -> _Needs:
+        """What some node has too little of: unlike pods are alike to nodes that have plenty of the rest."""
+        left = ((name, amount, self._now.counts(name)) for name, amount in pod.requests.items())
+        return tuple((name, amount) for name, amount, counts in left if amount > min(counts, default=0))
+
+    def by_amounts(self, pod: WantedPod, places: Container[int], budgets: Sequence[Object]) -> Iterator[Eviction]:
+        """What would go on which nodes if amounts were all that decides: what loses the least first, then by place."""
+        needs = self.needs(pod)
+        known, at = self._ranked(needs), 0
+        while at < len(known):
+            _loss, place, eviction = known[at]
+            if place not in places:
+                at += 1
+            elif eviction is not None:
+                yield eviction
+                at += 1
+            else:
+                del known[at]
+                eviction = _eviction_by_amounts(needs, self.view.states[place], self.lower(place), budgets)
+                if eviction is not None:
+                    insort(known, (eviction.loss, place, eviction), lo=at)
+
+    def beyond_amounts(self, pod: WantedPod, rules: PodRules) -> set[int]:
+        """The nodes where more than amounts decides."""
+        if not self._world.only_amounts(pod):
+            return {*range(len(self.view.states))}
+        kept = (place for place in self.view.kept if self.view.states[place].nominated)
+        return {*kept, *(self._minded(rules) if rules.matter else ())}
+
+    def _minded(self, rules: PodRules) -> Iterator[int]:
+        """The nodes where rules are about some of the pods."""
+        scope = rules.scope
+        for place in self._losses:
+            if scope is None or not scope.isdisjoint(self._namespaces[place]):
+                pods = self.lower(place).pods
+                if any(rules.concerns(one.namespace, one.labels, one.keeps_off) for one in pods):
+                    yield place
+
+    def cheapest_first(self, places: Collection[int]) -> list[tuple[Loss, int]]:
+        """With what is lost at least."""
+        return sorted((self._losses[place], place) for place in places if place in self._losses)
 
 
 def best_eviction(
-    world: World, pod: WantedPod, nodes: Iterable[NodeState], rules: PodRules, budgets: Sequence[Object]
+    world: World, pod: WantedPod, nodes: Sequence[NodeState], rules: PodRules, budgets: Sequence[Object]
 ) -> Eviction | None:
-    """The eviction that loses the least, the first of several; None if none helps."""
+    """The eviction that loses the least, on the first of several nodes; None if none helps."""
     if not pod.preempts:
         return None
-    best: Eviction | None = None
-    is_simple, has_rules = world.only_amounts(pod), rules.matter
-    # The same pod looks at the same nodes again and again.
-    _pod, known = world.evictions.setdefault(id(pod), (pod, {}))
-    for state in nodes:
-        by_amounts = is_simple and not state.nominated
-        content, social, eviction = known.get(state.name, _NOTHING) if by_amounts else _ONLY_TRIED
-        if content != state.content:
-            lower = state.lower_than(pod.priority)
-            if not lower.pods or (best is not None and lower.least_loss >= best.loss):
-                continue
-            if by_amounts:
-                social = has_rules and any(
-                    rules.concerns(one.namespace, one.labels, one.keeps_off) for one in lower.pods
-                )
-                eviction = None if social else _eviction_by_amounts(pod, state, lower, budgets)
-                known[state.name] = state.content, social, eviction
-        if social:
-            eviction = _eviction(world, pod, state, rules, budgets)
-        elif eviction is not None and has_rules and rules.refuse(state.node):
-            continue
-        if eviction is not None and (best is None or eviction.loss < best.loss):
-            best = eviction
-    return best
+    key = pod.selection, pod.priority
+    candidates = world.candidates.get(key) or world.candidates.setdefault(key, _Candidates(world, pod))
+    candidates.look()
+    states, at, matter = candidates.view.states, candidates.view.at, rules.matter
+    order: Sequence[int] = range(len(states)) if nodes is states else [at[state.name] for state in nodes]
+    are_listed = nodes is states or order == sorted(order)
+    tried = candidates.beyond_amounts(pod, rules).intersection(order)
+    plain = {*order} - tried if tried or nodes is not states else order
+    best: dict[str, Eviction] = {}  # by node, all with the same loss
+    least: Loss | None = None
+    if plain:
+        for eviction in candidates.by_amounts(pod, plain, budgets):
+            if least is not None and (are_listed or eviction.loss > least):
+                break  # The first of several nodes has been found.
+            if not (matter and rules.refuse(eviction.node.node)):
+                best[eviction.node.name], least = eviction, eviction.loss
+    for loss, place in candidates.cheapest_first(tried):
+        if least is not None and loss > least:
+            break
+        found = _eviction(world, pod, states[place], rules, budgets)
+        if found is not None and (least is None or found.loss <= least):
+            best = {**(best if found.loss == least else {}), found.node.name: found}
+            least = found.loss
+    return next((best[state.name] for state in nodes if state.name in best), None)
 
 
 def _eviction_by_amounts(
-    pod: WantedPod, state: NodeState, lower: PodsOnNode, budgets: Sequence[Object]
+    needs: _Needs, state: NodeState, lower: PodsOnNode, budgets: Sequence[Object]
 ) -> Eviction | None:
     """The same as ``_eviction`` where no rule is about the pods of lower priority, by arithmetic."""
-    places = state.most - len(state.pods) + len(lower.pods) - 1
-    if places < 0 or not _is_enough(pod, state, lower) or state.copies(pod):
+    free, freed = state.free, lower.requests
+    places = state.most - len(state.pods)
+    if places > 0 and all(amount <= free.get(name, 0) for name, amount in needs):
+        return None  # It takes the pod as it is.
+    places += len(lower.pods) - 1
+    left = {name: free.get(name, 0) + freed.get(name, 0) - amount for name, amount in needs}
+    if places < 0 or any(amount < 0 for amount in left.values()):
         return None
     # Pods that a budget protects are reprieved first, then the others, each the most important first.
     protected = _protected(lower.pods, budgets) if budgets else set()
     important = sorted(lower.pods, key=lambda other: other.uid not in protected) if protected else lower.pods
-    free = state.free
-    left = {name: free.get(name, 0) - amount + lower.requests.get(name, 0) for name, amount in pod.requests.items()}
     victims = []
     for other in important:
         requests = other.requests
         stays = places > 0
-        if stays:
-            for name, amount in left.items():
-                if amount < requests.get(name, 0):
-                    stays = False
-                    break
+        for name, amount in left.items():
+            stays = stays and amount >= requests.get(name, 0)
         if stays:
             places -= 1
             for name in left:
@@ -156,3 +253,167 @@ def _protected(pods: Iterable[PlacedPod], budgets: Sequence[Object]) -> set[str]
             if left[index] < 0:
                 found.add(pod.uid)
     return found
+
+
+# -- jobs that end -----------------------------------------------------------------------------------------------------
+
+
+class Ends:
+    """What jobs leave on the nodes of a selection when they end. Looked up again only where pods have come or gone."""
+
+    def __init__(self, world: World, pod: WantedPod, ranks_of: Callable[[Iterable[JobName]], Ranks]) -> None:
+        self._view = world.view(pod, ENDING)
+        self._ranks_of = ranks_of
+        self._seen = 0
+        self._jobs: dict[JobName, dict[int, list[PlacedPod]]] = {}  # by the places of nodes
+        self._there: dict[int, list[JobName]] = {}
+        self._freed: dict[tuple[str, ...], _Freed] = {}  # by resources
+        self._order: list[JobName] = []
+        self._note(range(len(self._view.states)))
+
+    def _note(self, places: Iterable[int]) -> None:
+        """Look up which pods are on some nodes."""
+        changed: dict[JobName, None] = {}
+        for place in places:
+            pods = self._view.states[place].ending.pods
+            for job in self._there.get(place, ()):
+                del self._jobs[job][place]
+                changed[job] = None
+            for pod in pods:
+                self._jobs.setdefault(pod.job, {}).setdefault(place, []).append(pod)
+            self._there[place] = list(dict.fromkeys(pod.job for pod in pods))
+            changed |= dict.fromkeys(self._there[place])
+        self._seen = len(self._view.renewed)
+        for resources, freed in self._freed.items():
+            freed |= ((job, self._freed_by(job, resources)) for job in changed)
+        if not changed.keys() <= {*self._order}:
+            self._order = sorted(self._jobs, key=self._ranks_of(self._jobs).__getitem__)
+
+    def _freed_by(self, job: JobName, resources: tuple[str, ...]) -> list[tuple[int, tuple[int, ...]]]:
+        return [(place, _sum(pods, resources)) for place, pods in self._jobs[job].items()]
+
+    def of(self, pod: WantedPod) -> tuple[Sequence[JobName], _Freed]:
+        """The jobs, the first to end first, and what each leaves of the resources of a pod, and of places for pods."""
+        self._view.look()
+        if self._seen < len(self._view.renewed):
+            self._note({*self._view.renewed[self._seen :]})
+        resources = tuple(pod.requests)
+        if resources not in self._freed:
+            self._freed[resources] = {job: self._freed_by(job, resources) for job in self._jobs}
+        freed = self._freed[resources]
+        nominated = list(self._nominated(pod))
+        if not nominated:
+            return self._order, freed
+        freed = dict(freed)
+        for place, other in nominated:
+            freed[other.job] = [*freed.get(other.job, ()), (place, _sum([other], resources))]
+        return sorted(freed, key=self._ranks_of(freed).__getitem__), freed
+
+    def _nominated(self, pod: WantedPod) -> Iterator[tuple[int, PlacedPod]]:
+        """The pods that room is kept for where this one would have it."""
+        for place in self._view.kept:
+            for other in self._view.states[place].nominated:
+                if other.priority >= pod.priority and other.owner not in ENDLESS:
+                    yield place, other
+
+
+def _sum(pods: Sequence[PlacedPod], resources: Sequence[str]) -> tuple[int, ...]:
+    if len(pods) > 1:
+        return (*(sum(pod.requests.get(name, 0) for pod in pods) for name in resources), len(pods))
+    requests = pods[0].requests
+    return (*[requests.get(name, 0) for name in resources], 1)
+
+
+class _Rooms:
+    """How many copies of a pod the nodes have room for, by the place of the topology that binds them together, while
+    jobs end and start again."""
+
+    def __init__(self, world: World, pod: WantedPod, number: int) -> None:
+        view, place_of = world.view(pod), world.places(pod)
+        columns = [view.left(name) for name in pod.requests]
+        self._number = number
+        self._amounts = (*pod.requests.values(), 1)
+        self._free = list(zip(*columns, view.left(PODS), strict=True))
+        for place in view.kept:
+            self._free[place] = tuple(view.states[place].left_for(pod))
+        self.where = [place_of.get(state.name) for state in view.states]
+        self._room = [0] * len(self.where)
+        self._sums: Counter[str] = Counter()
+        self._few = self._enough = 0  # places with too little room for all copies, and those with enough
+        for place, room in view.copies(pod).items():
+            self._set(place, room)
+
+    def copy(self) -> _Rooms:
+        other = copy.copy(self)
+        other._free, other._room, other._sums = list(self._free), list(self._room), self._sums.copy()
+        return other
+
+    def change(self, how: Callable[[int, int], int], freed: Iterable[tuple[int, tuple[int, ...]]]) -> None:
+        """``add`` what a job frees that ends, or ``sub`` what one takes that starts again."""
+        for node, amounts in freed:
+            self._free[node] = tuple(map(how, self._free[node], amounts))
+            room = max(0, min(map(floordiv, self._free[node], self._amounts)))
+            if room != self._room[node]:
+                self._set(node, room)
+
+    def _set(self, node: int, room: int) -> None:
+        where = self.where[node]
+        if where is None:
+            return
+        before = self._sums[where]
+        after = self._sums[where] = before + room - self._room[node]
+        self._room[node] = room
+        number = self._number
+        self._few += (0 < after < number) - (0 < before < number)
+        self._enough += (after > 0 and after >= number) - (before > 0 and before >= number)
+
+    def has_room(self, freed: Iterable[tuple[int, tuple[int, ...]]]) -> bool:
+        """Whether one of the nodes takes a copy. Else it makes no difference that what was there starts again."""
+        return any(self._room[node] for node, _amounts in freed)
+
+    def fit(self) -> bool:
+        """Whether all copies find room, wherever the first goes."""
+        return self._enough > 0 and not self._few
+
+
+def jobs_to_end(world: World, pod: WantedPod, number: int, ends: Ends) -> list[JobName]:
+    """The first jobs to end that make room, without those that do not matter: in whichever place that is first."""
+    rooms, (order, freed) = _Rooms(world, pod, number), ends.of(pod)
+    found: list[tuple[int, int, list[JobName]]] = []  # when the last of them ends, how many they are
+    for names in (*_by_place(rooms.where, order, freed), list(enumerate(order))):
+        left = rooms.copy()
+        ended: list[JobName] = []
+        last = 0
+        for rank, name in names:
+            if left.fit() or (found and rank > found[0][0]):
+                break
+            left.change(add, freed[name])
+            ended.append(name)
+            last = rank
+        if left.fit():
+            ended = _without_others(left, freed, ended)
+            found = [min([*found, (last, len(ended), ended)], key=lambda each: each[:2])]
+    return found[0][2]
+
+
+def _by_place(where: Sequence[str | None], order: Sequence[JobName], freed: _Freed) -> Iterator[_Turns]:
+    """The jobs with pods in each place, where there are several; with the number of those that end before."""
+    if len({*where} - {None}) > 1:
+        found: dict[str | None, _Turns] = {}
+        for rank, job in enumerate(order):
+            for place in dict.fromkeys([where[node] for node, _amounts in freed[job]]):
+                found.setdefault(place, []).append((rank, job))
+        found.pop(None, None)
+        yield from found.values()
+
+
+def _without_others(rooms: _Rooms, freed: _Freed, ended: Sequence[JobName]) -> list[JobName]:
+    """Those of the jobs that have ended that matter; the others start again."""
+    needed = []
+    for name in ended[:-1]:
+        if rooms.has_room(freed[name]):
+            rooms.change(sub, freed[name])
+            if not rooms.fit():
+                rooms.change(add, freed[name])
+                needed.append(name)
+    return [*needed, ended[-1]]

@@ -11,6 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import floordiv
 from typing import Any, Protocol
 
 from ...cluster.admitted_pod import WantedPod
@@ -20,13 +22,16 @@ from ...cluster.pod_facts import PODS, HostPort, PlacedPod, RoomyNode
 from ...cluster.pod_requests import Amounts
 from ...cluster.taints import is_tolerated, untolerated_taints
 from .pod_rules import PodRules, Refusal
-from .pods_on_node import PodsOnNode
 
 CORDONED, TAINTED, NOT_SELECTED = "cordoned", "taint", "node selector or affinity"
 PORTS, RESOURCES, TOO_MANY_PODS = "host port in use", "resources", "too many pods"
 
 ENDLESS = ("DaemonSet", "Node")  # their pods come back at once
+ENDING = "ending"
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+
+Loss = tuple[int, int, int, int, str]
 
 
 class NodeCheck(Protocol):
@@ -43,6 +48,54 @@ class NodeCheck(Protocol):
     def put_back(self, pod: PlacedPod) -> None: ...
 
 
+@dataclass(frozen=True)
+class PodsOnNode:
+    """By MoreImportantPod of pkg/scheduler/util, where that matters: the higher priority, then what started earlier."""
+
+    pods: Sequence[PlacedPod]
+
+    @cached_property
+    def requests(self) -> Amounts:
+        found: Amounts = {}
+        for pod in self.pods:
+            for resource, amount in pod.requests.items():
+                found[resource] = found.get(resource, 0) + amount
+        return found
+
+    @cached_property
+    def namespaces(self) -> frozenset[str]:
+        """Their own, and of those that keep others off "*"."""
+        return frozenset(
+            name for pod in self.pods for name in ((pod.namespace, "*") if pod.keeps_off else (pod.namespace,))
+        )
+
+    @cached_property
+    def least_loss(self) -> Loss:
+        """No eviction of some of them loses less: that of the least important one, whatever room it makes."""
+        return loss_of(self.pods[-1:])
+
+
+NO_PODS = PodsOnNode(())
+
+
+def loss_of(pods: Sequence[PlacedPod], breaks: int = 0) -> Loss:
+    """What is lost by preempting the pods, of which a PodDisruptionBudget protects ``breaks``. The least is chosen; at
+    last the node whose most important pod has run for the shortest time (pickOneNodeForPreemption)."""
+    highest = max(pod.priority for pod in pods)
+    started = min(pod.started_at for pod in pods if pod.priority == highest)
+    # 2**31 (MaxInt32+1) makes every priority count as at least 0. Without it, a node with many pods of negative
+    # priority would look cheaper than one with few of them.
+    return breaks, highest, sum(pod.priority + 2**31 for pod in pods), len(pods), _descending_key(started)
+
+
+def _descending_key(time: str) -> str:
+    """Sorts the latest time first: the complement of each digit."""
+    return time.translate(_COMPLEMENT)
+
+
+_COMPLEMENT = str.maketrans("0123456789", "9876543210")
+
+
 @dataclass
 class NodeState:
     """A node and what pods leave of it."""
@@ -52,10 +105,10 @@ class NodeState:
     pods: dict[str, PlacedPod] = field(default_factory=dict)  # by uid
     ports: Counter[HostPort] = field(default_factory=Counter)
     nominated: list[PlacedPod] = field(default_factory=list)
+    may_keep: bool = False  # whether pods are nominated, or were, before some jobs ended
     content: int = 0  # the same whenever the same pods are there
     _lower: dict[int, PodsOnNode] = field(default_factory=dict)  # by priority, of the pods that are there now
     _ending: PodsOnNode | None = None
-    _emptied: tuple[Amounts, int] | None = None
     name: str = field(init=False)
     most: int = field(init=False)  # pods
 
@@ -87,20 +140,18 @@ class NodeState:
             self._ending = PodsOnNode(pods)
         return self._ending
 
-    @property
-    def emptied(self) -> tuple[Amounts, int]:
-        """What it has, and its places for pods, once all pods have ended that may."""
-        if self._emptied is None:
-            ended = self.ending
-            free = {name: amount + ended.requests.get(name, 0) for name, amount in self.free.items()}
-            self._emptied = free, self.most - len(self.pods) + len(ended.pods)
-        return self._emptied
+    def gone(self, which: int | str) -> PodsOnNode:
+        """Its pods below a priority, all that may end (ENDING), or none ("")."""
+        if which == ENDING:
+            return self.ending
+        return self.lower_than(which) if isinstance(which, int) else NO_PODS
 
     def left_for(self, pod: WantedPod, *, empty: bool = False) -> list[int]:
         """What it has of the resources of a pod, and places for pods at last; if ``empty``, once all pods have ended
         that may. Room is kept for pods that are nominated and as important."""
-        free, places = self.emptied if empty else (self.free, self.most - len(self.pods))
-        left = [*(free.get(resource, 0) for resource in pod.requests), places]
+        ended = self.ending if empty else NO_PODS
+        left = [self.free.get(resource, 0) + ended.requests.get(resource, 0) for resource in pod.requests]
+        left.append(self.most - len(self.pods) + len(ended.pods))
         for other in self.nominated:
             # addGENominatedPods: nominated pods of equal or higher priority are treated as if they ran there.
             if other.priority >= pod.priority and not (empty and other.owner not in ENDLESS):
@@ -108,23 +159,10 @@ class NodeState:
                 left = [amount - used for amount, used in zip(left, taken, strict=True)]
         return left
 
-    def copies(self, pod: WantedPod, *, empty: bool = False) -> int:
-        """How many copies of the pod it has room for, by amounts alone."""
-        if self.nominated:
-            *left, room = self.left_for(pod, empty=empty)
-            free = dict(zip(pod.requests, left, strict=True))
-        else:
-            free, room = self.emptied if empty else (self.free, self.most - len(self.pods))
-        for resource, amount in pod.requests.items():
-            left_of_it = free.get(resource, 0)
-            if left_of_it < room * amount:
-                room = left_of_it // amount
-        return max(0, room)
-
     def _take(self, pod: PlacedPod, sign: int) -> None:
         free = self.free
         self._lower.clear()
-        self._ending = self._emptied = None
+        self._ending = None
         self.content ^= hash(pod.use.uid)
         for resource, amount in pod.requests.items():
             free[resource] = free.get(resource, 0) - sign * amount
@@ -132,6 +170,80 @@ class NodeState:
             self.ports[port] += sign
             if not self.ports[port]:
                 del self.ports[port]
+
+
+class Columns:
+    """What nodes have left, by their places in a list, once some of their pods have ``gone``.
+
+    ``touched`` are the names of nodes, each as often as pods came or went. What is known of a node is looked up again
+    only then, and only if other pods are there than before; ``renewed`` are the places of these."""
+
+    def __init__(self, states: Sequence[NodeState], touched: Sequence[str], gone: int | str) -> None:
+        self.states = states
+        self.renewed: list[int] = []
+        self.at = {state.name: place for place, state in enumerate(states)}
+        self._touched = touched
+        self._seen = len(touched)
+        self._gone = gone
+        self._contents = [state.content for state in states]
+        self._columns: dict[str, list[int]] = {}
+        self._counts: dict[str, Counter[int]] = {}
+        self.kept = [place for place, state in enumerate(states) if state.may_keep]
+
+    def look(self) -> None:
+        """Take notice of the pods that have come and gone."""
+        if self._seen == len(self._touched):
+            return
+        for name in {*self._touched[self._seen :]}:
+            place = self.at.get(name)
+            if place is not None and self._contents[place] != self.states[place].content:
+                self._renew(place)
+        self._seen = len(self._touched)
+
+    def _renew(self, place: int) -> None:
+        state = self.states[place]
+        self._contents[place] = state.content
+        for resource, column in self._columns.items():
+            column[place] = self._left(state, resource)
+        self._counts.clear()
+        self.renewed.append(place)
+
+    def _left(self, state: NodeState, resource: str) -> int:
+        gone = state.gone(self._gone)
+        if resource == PODS:
+            return state.most - len(state.pods) + len(gone.pods)
+        return state.free.get(resource, 0) + gone.requests.get(resource, 0)
+
+    def left(self, resource: str) -> list[int]:
+        """What each node has left of a resource; of PODS, the places for pods."""
+        self.look()
+        if resource not in self._columns:
+            self._columns[resource] = [self._left(state, resource) for state in self.states]
+        return self._columns[resource]
+
+    def counts(self, resource: str) -> Counter[int]:
+        """How many nodes have so much left."""
+        self.look()
+        if resource not in self._counts:
+            self._counts[resource] = Counter(self.left(resource))
+        return self._counts[resource]
+
+    def copies(self, pod: WantedPod) -> dict[int, int]:
+        """How many copies of the pod there is room for by amounts alone, by the places of the nodes that take one."""
+        columns = [(self.left(PODS), 1), *((self.left(name), amount) for name, amount in pod.requests.items())]
+        column, amount = columns.pop()  # Devices, which are scarce, come last.
+        found = {place: left // amount for place, left in enumerate(column) if left >= amount}
+        for column, amount in columns:
+            found = {
+                place: min(room, column[place] // amount) for place, room in found.items() if column[place] >= amount
+            }
+        if self.kept:  # In the order of the nodes, too.
+            asked = (*pod.requests.values(), 1)
+            for place in self.kept:
+                left = self.states[place].left_for(pod, empty=self._gone == ENDING)
+                found[place] = max(0, min(map(floordiv, left, asked)))
+            found = dict(sorted(found.items()))
+        return found
 
 
 class World:
@@ -150,18 +262,22 @@ class World:
         self.checks = checks
         self.delegated = devices_of or {}  # resource -> DeviceClass, for nodes that have none of the resource
         self._where: dict[str, str] = {}  # uid -> node
-        self._here: dict[str, dict[str, PlacedPod]] = defaultdict(dict)  # by namespace and uid
+        # By namespace, by the labels that copies share, and by uid
+        self._here: dict[str, dict[int, dict[str, PlacedPod]]] = defaultdict(lambda: defaultdict(dict))
         self._picky: dict[str, PlacedPod] = {}
         self._rules: list[PodRules] = []
         self._suitable: dict[str, tuple[list[NodeState], Counter[str]]] = {}
         self._places: dict[tuple[str, ...], dict[str, str]] = {}  # by the keys of a topology, and node
+        self._views: dict[tuple[str, int | str], Columns] = {}
+        self._touched: list[str] = []  # names of nodes
         self._made = 0
-        self.evictions: dict[int, tuple[WantedPod, dict[str, tuple[int, bool, Any]]]] = {}  # see victims.py
+        self.candidates: dict[tuple[str, int], Any] = {}  # see victims.py
         for pod in pods:
             if pod.node in self.nodes:
                 self._put_on_node(pod, self.nodes[pod.node])
             elif pod.node is None and pod.nominated in self.nodes:
                 self.nodes[pod.nominated].nominated.append(pod)
+                self.nodes[pod.nominated].may_keep = True
 
     def pods(self) -> Iterator[PlacedPod]:
         for state in self.nodes.values():
@@ -182,8 +298,9 @@ class World:
 
     def _put_on_node(self, pod: PlacedPod, state: NodeState) -> None:
         state.add(pod)
+        self._touched.append(state.name)
         self._where[pod.uid] = state.name
-        self._here[pod.namespace][pod.uid] = pod
+        self._here[pod.namespace][id(pod.labels)][pod.uid] = pod
         if pod.keeps_off:
             self._picky[pod.uid] = pod
         for rules in self._rules:
@@ -219,7 +336,11 @@ class World:
     def remove(self, pod: PlacedPod) -> None:
         state = self.nodes[self._where.pop(pod.uid)]
         state.remove(pod)
-        del self._here[pod.namespace][pod.uid]
+        self._touched.append(state.name)
+        here = self._here[pod.namespace]
+        del here[id(pod.labels)][pod.uid]
+        if not here[id(pod.labels)]:
+            del here[id(pod.labels)]
         self._picky.pop(pod.uid, None)
         for check in self.checks:
             check.remove(pod)
@@ -261,7 +382,7 @@ class World:
         if pod.minds_its_own:
             rules.count_nodes(state.node for state in self.nodes.values())
             for others in self._pods_meant(pod):
-                for other in rules.minded(others.values()):
+                for other in rules.minded(map(dict.values, others.values())):
                     node = self._roomy_node_of(other)
                     rules.count(node, other.namespace, other.labels, (), is_ending=other.is_ending)
         self._rules.append(rules)
@@ -273,7 +394,7 @@ class World:
     def _roomy_node_of(self, pod: PlacedPod) -> RoomyNode:
         return self.nodes[self._where[pod.uid]].node
 
-    def _pods_meant(self, pod: WantedPod) -> list[dict[str, PlacedPod]]:
+    def _pods_meant(self, pod: WantedPod) -> list[dict[int, dict[str, PlacedPod]]]:
         """The pods of the namespaces that its terms may mean."""
         terms = (*pod.near, *pod.away)
         if any(term.get("namespaceSelector") is not None for term in terms):
@@ -294,6 +415,13 @@ class World:
             self._suitable[key] = found, refused
         return self._suitable[key]
 
+    def view(self, pod: WantedPod, gone: int | str = "") -> Columns:
+        """The nodes that the pod may ever run on, without some of their pods: see ``NodeState.gone``."""
+        key = pod.selection, gone
+        if key not in self._views:
+            self._views[key] = Columns(self.suitable(pod)[0], self._touched, gone)
+        return self._views[key]
+
     def places(self, pod: WantedPod) -> dict[str, str]:
         """The place of each node in the topology that binds the copies of a pod together, "" for all if nothing does;
         without the nodes that lack a label of it."""
@@ -305,14 +433,18 @@ class World:
             }
         return self._places[keys]
 
-    def rooms(self, pod: WantedPod, nodes: Iterable[NodeState], *, empty: bool = False) -> dict[str, int]:
+    def rooms(self, pod: WantedPod, nodes: Iterable[NodeState], gone: str = "") -> dict[str, int]:
         """How many copies of the pod there is room for, by amounts alone, in each place that takes one."""
+        view = self.view(pod, gone)
+        copies = view.copies(pod)
+        if not pod.near:
+            return {"": room} if (room := sum(copies.values())) else {}
         found: dict[str, int] = {}
-        place_of = self.places(pod)
-        for state in nodes:
-            place = place_of.get(state.name)
-            if place is not None and (copies := state.copies(pod, empty=empty)):
-                found[place] = found.get(place, 0) + copies
+        place_of, listed = self.places(pod), view.states
+        for at in copies if nodes is listed else (view.at[state.name] for state in nodes):
+            where = place_of.get(listed[at].name)
+            if where is not None and (room := copies.get(at, 0)):
+                found[where] = found.get(where, 0) + room
         return found
 
     def only_amounts(self, pod: WantedPod) -> bool:
@@ -320,11 +452,16 @@ class World:
         claims = pod.claims or pod.spec.get("resourceClaims") or any(name in pod.requests for name in self.delegated)
         return not (claims or pod.ports)
 
-    def may_take(self, pod: WantedPod, nodes: Iterable[NodeState]) -> bool:
-        """False if none of the nodes has enough left of some resource, which is quicker to see than why."""
-        amounts = [(name, amount) for name, amount in pod.requests.items() if name not in self.delegated]
-        frees = [state.free for state in nodes]
-        return all(any(free.get(name, 0) >= amount for free in frees) for name, amount in reversed(amounts))
+    def may_take(self, pod: WantedPod, number: int = 1, gone: int | str = "") -> bool:
+        """False if its nodes have too little of a resource for so many copies of the pod, which is quicker to see than
+        why. ``gone`` as in ``view``."""
+        view = self.view(pod, gone)
+        for name, amount in reversed(pod.requests.items()):
+            if name not in self.delegated:
+                nodes = view.counts(name).items()
+                if sum(count * (left // amount) for left, count in nodes if left >= amount) < number:
+                    return False
+        return True
 
     def takes(self, pod: WantedPod, state: NodeState, rules: PodRules) -> bool:
         """Whether a suitable node takes the pod now. Most have too little of something, which is quicker to see."""
