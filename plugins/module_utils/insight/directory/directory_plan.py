@@ -7,7 +7,7 @@ Pools, quotas, policies, labels of nodes, jobs: in this order, each against the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -20,7 +20,6 @@ from ...engine.dry_run import PlansRejected
 from ...engine.node_writer import LabelChange
 from ...engine.paths import ABSENT, Change
 from ...engine.plan import Action, Plan, Step
-from ...jobs.advisers import without_failing
 from ...jobs.job import STATES, apply_plans, plan_jobs
 from ...jobs.job_options import JobOptions
 from ...jobs.priority_classes import priority_class_steps
@@ -49,7 +48,6 @@ from ...quotas.quota_options import QuotaOptions
 from ...quotas.quota_plan import plan_quotas
 from ...rbac.new_namespaces import plans_for_new_namespaces
 from ...task import Task, TaskFailed
-from ..fit.job_fit import FitAdviser, fits_of
 from .planned_client import PlannedClient
 
 
@@ -114,11 +112,17 @@ class PlannedManifest:
         return self.plan.name
 
 
+JudgeJobs = Callable[[Task[JobOptions], Sequence[SelectedJob], Sequence[Plan]], Mapping[JobId, Mapping[str, Any]]]
+"""Says of jobs that start pods whether they would run, in rows of gpuctl_fit_info."""
+
+
 @dataclass
 class DirectoryPlan:
-    """``client`` reads the cluster as it is after the plans, except the workloads of jobs."""
+    """``client`` reads the cluster as it is after the plans, except the workloads of jobs. ``judge`` says whether jobs
+    would run; without it that is not asked."""
 
     client: PlannedClient
+    judge: JudgeJobs | None = None
     manifests: list[PlannedManifest] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -136,12 +140,12 @@ class DirectoryPlan:
         self.declared.setdefault(kind, []).extend(places)
 
 
-def plan_directory(task: Task[Any], options: DirectoryOptions, *, reads_only: bool = False) -> DirectoryPlan:
+def plan_directory(task: Task[Any], options: DirectoryOptions, judge: JudgeJobs | None = None) -> DirectoryPlan:
     """Raises ManifestErrors for manifests that cannot be read, MissingLibrary, and ConnectionProblem.
 
-    ``reads_only``: no dry runs validate the plans, and whether jobs would run is not asked.
+    Without ``judge``, the server is only read: no dry runs validate the plans.
     """
-    found = DirectoryPlan(PlannedClient(task.client(), reads_only=reads_only))
+    found = DirectoryPlan(PlannedClient(task.client(), reads_only=judge is None), judge)
     task = replace(task, check_mode=True, warn=found.warnings.append, _client=found.client)
     parts: tuple[tuple[str, Callable[[Task[Any], DirectoryOptions, DirectoryPlan], None]], ...] = (
         ("pool", _plan_pools),
@@ -340,9 +344,7 @@ def _plan_jobs(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan)
     results = apply_plans(job_task, state, jobs, planned, record, executor)
     done = [result for result in results if result and result.error is None]
     plans = [one.plan for one in done]
-    fits: dict[JobId, dict[str, Any]] = {}
-    if not found.client.reads_only:
-        fits = without_failing(job_task, FitAdviser.unknown, lambda: fits_of(job_task, jobs, plans), fits)
+    fits = found.judge(job_task, jobs, plans) if found.judge else {}
     changed = (plan for plan in planned if plan.changed)
     found.warnings += gang_advice(plan.steps[0].desired for plan in changed if plan.steps and plan.steps[0].desired)
     for job, plan, result in zip(jobs, planned, results, strict=True):

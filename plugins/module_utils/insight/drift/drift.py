@@ -92,7 +92,7 @@ def find_drift(task: Task[Any]) -> Drift:
         **declared, force=True, takeover=True, force_conflicts=True, recreate=True, wait_for_nodes=True
     )
     require_usable(forced)
-    directory = plan_directory(task, forced, reads_only=True)
+    directory = plan_directory(task, forced)
     drift = Drift(directory)
     for manifest in directory.manifests:
         for step in (*manifest.plan.prerequisites, *manifest.plan.steps):

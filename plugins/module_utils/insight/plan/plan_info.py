@@ -14,12 +14,15 @@ from typing import Any
 
 from ...cluster.declared import read_declared
 from ...cluster.nodes import Node, PodUse, slim_node, with_use
-from ...cluster.read_jobs import read_pods
+from ...cluster.read_jobs import JobId, read_pods
 from ...cluster.read_nodes import read_uses
 from ...declared_source import require_usable
 from ...engine.changes import diffs_of
-from ...engine.plan import Action
+from ...engine.plan import Action, Plan
+from ...jobs.advisers import without_failing
+from ...jobs.job_options import JobOptions
 from ...jobs.runs.run_history import REPLACED, PastRun, read_history
+from ...jobs.select import SelectedJob
 from ...kube.client import Client
 from ...kube.errors import ApiError, KubeError, if_allowed
 from ...kube.resources import NAMESPACE, NODE, RESOURCE_QUOTA, ROLE_BINDING
@@ -33,6 +36,7 @@ from ...task import ModuleSpec, Task, TaskFailed
 from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, plan_directory
 from ..directory.source_marks import only_annotates, unmarked_text
 from ..directory.undeclared import Undeclared, find_undeclared, whole_source
+from ..fit.job_fit import FitAdviser, fits_of
 from ..history.past_runs import read_histories
 from .plan_capacity import below_use, node_rows, pool_rows_of, quota_rows_of, team_rows
 from .plan_effects import PlanEffect, jobs_with_pods, plan_effect, with_preemptions
@@ -78,7 +82,7 @@ def run(task: Task[PlanOptions]) -> dict[str, Any]:
         if saved is None:
             return {"changed": False, "msg": "The account may make the changes."}
     now = datetime.now(timezone.utc)
-    found = plan_directory(task, options)
+    found = plan_directory(task, options, _fits)
     effects = _effects(task, found, now)
     plan = {
         "format": FORMAT,
@@ -129,7 +133,7 @@ def require_permissions(task: Task[PlanOptions]) -> None:
     try:
         if may_everything(client):
             return
-        missing = missing_permissions(client, plan_directory(task, task.options, reads_only=True))
+        missing = missing_permissions(client, plan_directory(task, task.options))
     except (KubeError, ManifestErrors, MissingLibrary, TaskFailed):
         return
     if not missing:
@@ -230,6 +234,11 @@ def _files(paths: Sequence[str]) -> list[tuple[str, str]]:
                 file, text = each
                 found.append((os.path.relpath(file, path) if os.path.isdir(path) else os.path.basename(file), text))
     return found
+
+
+def _fits(task: Task[JobOptions], jobs: Sequence[SelectedJob], plans: Sequence[Plan]) -> Mapping[JobId, dict[str, Any]]:
+    none: dict[JobId, dict[str, Any]] = {}
+    return without_failing(task, FitAdviser.unknown, lambda: fits_of(task, jobs, plans), none)
 
 
 def _cluster_uid(task: Task[Any]) -> str:
