@@ -41,7 +41,7 @@ from ..module_utils.task import ModuleSpec, Task, run_task, shown_options
 from ..module_utils.wording import WORDING, Names, worded
 from .ansible_core import censor_results, hide_origin, plain_options, returns_invocation, role_of, validate_options
 from .awx import awx_environment
-from .cluster_hosts import cluster_environment, cluster_options
+from .cluster_hosts import GROUP, cluster_environment, cluster_options
 from .environment_options import environment_credentials, secret_variables, without_credentials
 from .fast_path import ExecutionContext, module_process_reason
 from .option_names import option_names
@@ -99,7 +99,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             interpreter=self._interpreter(variables),
             environment=environment,
         )
-        self._of_cluster = cluster_options(self._task.args, variables, self._templar.template)
+        self._of_cluster = self._cluster_options(variables)
         of_cluster = cluster_environment(self._of_cluster, {**os.environ, **environment})
         environment |= of_cluster
         spec = module_spec(self._task.action.rpartition(".")[2])
@@ -129,6 +129,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if self._task.no_log:
             censor_results(result)
         return result
+
+    def _cluster_options(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the host, or of the cluster that the task is delegated to."""
+        host = self._task.delegate_to
+        if host in (variables.get("groups") or {}).get(GROUP, ()):
+            return cluster_options(self._task.args, variables["hostvars"][host], lambda value: value)
+        return cluster_options(self._task.args, variables, self._templar.template)
 
     def _interpreter(self, variables: Mapping[str, Any]) -> str:
         """The Python interpreter from variables, environment or ansible.cfg, or a keyword like ``auto``."""

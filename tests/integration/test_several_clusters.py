@@ -157,6 +157,20 @@ def test_a_task_that_names_a_cluster_itself_goes_there(ansible: Ansible, cluster
     assert run.status == 0, run.output
 
 
+@pytest.mark.parametrize("fast_path", ["1", "0"])
+def test_a_delegated_task_acts_in_the_cluster_that_it_is_delegated_to(fast_path: str, ansible: Ansible) -> None:
+    own = replace(ansible, environment={**ansible.environment, "GPUCTL_FAST_PATH": fast_path})
+    run = play(
+        own,
+        {"runwhere.gpuctl.gpuctl_node_info": {}, "register": "nodes", "delegate_to": "west"},
+        {"ansible.builtin.assert": {"that": "nodes.results | length == 3"}},
+        {"runwhere.gpuctl.gpuctl_node_info": {}, "register": "nodes", "delegate_to": "localhost"},
+        {"ansible.builtin.assert": {"that": "nodes.results | length == 2"}},
+        hosts="east",
+    )
+    assert run.status == 0, run.output
+
+
 def test_a_playbook_for_one_cluster_asks_for_one(ansible: Ansible, clusters: dict[str, Cluster]) -> None:
     (ansible.directory / "job.yaml").write_text(yaml.safe_dump(training("one")))
     run = playbook(ansible, "submit", "-e", "gpuctl_src=job.yaml")
