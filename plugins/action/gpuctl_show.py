@@ -98,7 +98,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         else:
             lines = wrapped(message, terminal_width()) if message else []
         if lines:
-            print_screen(lines, cluster_of_several(task_vars or {}) if clusters is None else None)
+            print_screen(lines, None if "clusters" in given else cluster_of_several(task_vars or {}))
         if not failed:
             return {"changed": self._write_report(given, output, task_vars) if output else False}
         result = {"failed": True, "changed": False, "msg": _failure_message(message, errors)}

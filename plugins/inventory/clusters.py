@@ -48,6 +48,12 @@ options:
       - They are in the variable C(gpuctl_cluster_tags) of the host, and each text makes a group of its name and value, such as
         C(region_eu).
     type: dict
+  home:
+    description:
+      - Name of the host with the records of placements, which say in which cluster the playbook C(submit) has put each job. It is the
+        variable C(gpuctl_home) of the clusters.
+      - Choose one that stays, and do not change it later. Other controllers that submit the same jobs need the same.
+    type: str
 requirements:
   - PyYAML >= 6.0
 notes:
@@ -78,6 +84,7 @@ contexts: [gpu-*, lab]
 tags:
   gpu-frankfurt: {region: eu, vendor: nvidia, price: 2.4}
   lab: {region: eu, vendor: huawei, trust: internal}
+home: gpu-frankfurt
 
 ---
 # Groups from the tags, and a variable for all clusters
@@ -108,7 +115,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.kubeconfig im
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.libraries import missing_library
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable, printable_data
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import as_unsafe
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import GROUP, PREFIX, TAGS
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import GROUP, HOME, PREFIX, TAGS
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.variable_problems import unknown_option
 
 if TYPE_CHECKING:
@@ -146,11 +153,14 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
             clusters = chosen_clusters(found, self.get_option("contexts") or [])
             tags = self._option(self.get_option("tags") or {})
             refuse_unusable_tags(tags, found)
+            home = home_of(self._option(self.get_option("home")), clusters)
         except ImportError as problem:
             raise AnsibleParserError(f"{path}: {missing_library(str(problem.name))}") from problem
         except ClusterProblem as problem:
             raise AnsibleParserError(f"{path}: {printable(str(problem))}") from None
         inventory.add_group(GROUP)
+        if home:
+            inventory.set_variable(GROUP, HOME, home)
         for cluster in clusters:
             self._add_cluster(cluster, tags.get(cluster.name) or {})
 
@@ -248,6 +258,14 @@ def _clusters_of(given: str, directory: str) -> Iterator[ClusterHost]:
 def host_name(context: str) -> str:
     """The context without what separates hosts and patterns, such as the colons of ``arn:aws:eks:eu:1:cluster/gpu``."""
     return re.sub(r"[^\w.@-]+", "-", context, flags=re.ASCII).strip("-")
+
+
+def home_of(given: Any, clusters: list[ClusterHost]) -> str | None:
+    """The name of the home cluster, if one is given. Raises ClusterProblem."""
+    names = [cluster.name for cluster in clusters]
+    if given and given not in names:
+        raise ClusterProblem(f"home: no cluster is called {given}. Found: {', '.join(names)}.")
+    return given or None
 
 
 def refuse_unusable_tags(tags: Any, clusters: list[ClusterHost]) -> None:

@@ -14,6 +14,7 @@ from ..module_utils.kube.connection_options import connection_argument_spec
 GROUP = "gpuctl_clusters"
 PREFIX = "gpuctl_cluster_"
 TAGS = f"{PREFIX}tags"
+HOME = "gpuctl_home"  # the cluster with the records of placements
 
 # What says which cluster it is. An option or variable of one cluster beside that of another would mix them.
 _NAMES_A_CLUSTER = ("kubeconfig", "context", "host")

@@ -92,12 +92,17 @@ def several_clusters(
     playbook: Playbook, clusters: Sequence[str], values: Mapping[str, Any], host: str, *, in_awx: bool
 ) -> list[str]:
     """A sentence for each thing that the playbook would do on several clusters, and that is for one."""
+    is_placed = _PLACED in playbook.variables and values.get(_PLACED) not in _OFF
+    if is_placed and values.get("gpuctl_state") not in (*_OFF, "present"):
+        return [f"{_PLACED} is for jobs that are submitted. Leave out gpuctl_state."]
     if len(clusters) < 2:
         return []
     these = f"and these are {len(clusters)}: {abridged(clusters, 3)}. {choose_cluster(clusters[0], in_awx=in_awx)}"
     is_found = playbook.clusters == "of_job" and values.get("gpuctl_name") and "," not in str(values["gpuctl_name"])
-    if playbook.clusters == "one" or (playbook.clusters == "of_job" and not is_found):
-        return [f"{playbook.full_name} is for one cluster, {these}."]
+    if (playbook.clusters == "one" and not is_placed) or (playbook.clusters == "of_job" and not is_found):
+        setting = f"the extra variable {_PLACED}=all" if in_awx else f"-e {_PLACED}=all"
+        placed = f" With {setting}, the job goes to one in which it runs." if _PLACED in playbook.variables else ""
+        return [f"{playbook.full_name} is for one cluster, {these}.{placed}"]
     problems = [f"{name} is for one cluster, {these}." for name in _ENDLESS if values.get(name) not in _OFF]
     return problems + [
         f"{name}: each cluster would write to this file, {these}, or write {{{{ inventory_hostname }}}} in its name."
@@ -117,6 +122,7 @@ def choose_cluster(cluster: str, *, in_awx: bool) -> str:
 
 _ENDLESS = ("gpuctl_watch",)
 _WRITTEN = ("gpuctl_output",)
+_PLACED = "gpuctl_clusters"
 _OFF = (None, "", 0, "0")
 
 

@@ -151,7 +151,7 @@ def _contexts(kubeconfigs: list[Path]) -> dict[str, object]:
 def _inventory(kubeconfig: Path, names: list[str]) -> str:
     known = dict(PLACES)
     tags = "".join(f"  {name}: {json.dumps(known[name])}\n" for name in names if name in known)
-    return f"plugin: runwhere.gpuctl.clusters\nkubeconfig: [{kubeconfig.name}]\ntags:\n{tags}"
+    return f"plugin: runwhere.gpuctl.clusters\nkubeconfig: [{kubeconfig.name}]\nhome: {names[0]}\ntags:\n{tags}"
 
 
 @contextmanager

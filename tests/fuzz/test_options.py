@@ -31,6 +31,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "gpuctl_drift_info": {"src": [MANIFESTS]},
     "gpuctl_fit_info": {"definition": {"kind": "pool", "pool": {"name": "a"}}},
     "gpuctl_extend": {"name": "a", "by": "1h"},
+    "gpuctl_placement": {"name": "a", "cluster": "b"},
     "gpuctl_job_log": {"name": "a"},
     "gpuctl_job_metrics_info": {"name": "a"},
     "gpuctl_copy": {"name": "a", "local_path": "/tmp/nowhere", "remote_path": "/tmp/a"},

@@ -175,7 +175,10 @@ def test_a_playbook_for_one_cluster_asks_for_one(ansible: Ansible, clusters: dic
     (ansible.directory / "job.yaml").write_text(yaml.safe_dump(training("one")))
     run = playbook(ansible, "submit", "-e", "gpuctl_src=job.yaml")
     assert run.status == 2
-    expected = "runwhere.gpuctl.submit is for one cluster, and these are 2: east, west. Add --limit east."
+    expected = (
+        "runwhere.gpuctl.submit is for one cluster, and these are 2: east, west. Add --limit east. With -e "
+        "gpuctl_clusters=all, the job goes to one in which it runs."
+    )
     assert expected in " ".join(run.output.split())
     run = playbook(ansible, "submit", "-e", "gpuctl_src=job.yaml", "--limit", "west")
     assert run.status == 0, run.output

@@ -50,6 +50,7 @@ PACKED = {
     "gpuctl_node_info": 210,
     "gpuctl_node_label": 210,
     "gpuctl_notify": 10,
+    "gpuctl_placement": 290,
     "gpuctl_plan_info": 630,
     "gpuctl_policy": 250,
     "gpuctl_pool": 500,

@@ -32,6 +32,7 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
     ("gpuctl_job", {"definition": JOB}),
     ("gpuctl_job", {"definition": JOB, "wait": True, "wait_for": "scheduled"}),
     ("gpuctl_fit_info", {"definition": JOB}),
+    ("gpuctl_placement", {"definition": JOB, "cluster": "east"}),
     ("gpuctl_plan_info", {"src": [str(ROOT / "examples" / "cluster")]}),
     ("gpuctl_job_info", {"details": True, "pods": True}),
     ("gpuctl_job_log", {"name": "running"}),

@@ -177,11 +177,22 @@ def test_a_playbook_for_one_cluster_names_those_that_it_would_run_on() -> None:
     for name in ("submit", "submit_training", "delete", "notebook_copy", "teardown"):
         (problem,) = several_clusters(playbooks[name], ["a", "b", "c", "d"], {}, "a", in_awx=False)
         these = "and these are 4: a, b, c and 1 more. Add --limit a."
+        if name.startswith("submit"):
+            these += " With -e gpuctl_clusters=all, the job goes to one in which it runs."
         assert problem == f"runwhere.gpuctl.{name} is for one cluster, {these}"
         assert several_clusters(playbooks[name], ["a"], {}, "a", in_awx=False) == []
     assert several_clusters(playbooks["status"], ["a", "b"], {}, "a", in_awx=False) == []
     (problem,) = several_clusters(playbooks["submit"], ["a", "b"], {}, "a", in_awx=True)
-    assert problem.endswith("a, b. Set the limit of the job to one, such as a.")
+    placed = "With the extra variable gpuctl_clusters=all, the job goes to one in which it runs."
+    assert problem.endswith(f"a, b. Set the limit of the job to one, such as a. {placed}")
+
+
+def test_a_job_is_placed_in_one_of_several_clusters() -> None:
+    submit, given = described_playbooks()["submit"], {"gpuctl_clusters": "all"}
+    assert several_clusters(submit, ["a", "b"], given, "a", in_awx=False) == []
+    for clusters in (["a", "b"], ["a"]):
+        (problem,) = several_clusters(submit, clusters, {**given, "gpuctl_state": "absent"}, "a", in_awx=False)
+        assert problem == "gpuctl_clusters is for jobs that are submitted. Leave out gpuctl_state."
 
 
 @pytest.mark.parametrize("name", ["describe", "logs", "copy", "delete", "pause"])

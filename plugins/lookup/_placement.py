@@ -1,0 +1,113 @@
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The lookup plugin of the playbooks that decides in which cluster a job is submitted. PRIVATE: may change or go at any time."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: _placement
+short_description: Decide in which of several clusters a job is submitted
+author: runwhere.gpuctl contributors (@runwhere)
+description:
+  - This plugin is for the playbooks of this collection. It may change or be removed at any time.
+  - Compares what tasks have registered so far for the clusters of a play, as C(gpuctl_placed), C(gpuctl_looked), C(gpuctl_judged) and
+    C(gpuctl_claimed).
+options:
+  _terms:
+    description: Names of clusters and of groups of them, in which the job may be submitted.
+    type: list
+    elements: str
+    required: true
+  order:
+    description: Which of the clusters comes first in which the job runs equally soon.
+    type: str
+    choices: [free, cheapest, listed]
+    default: free
+  assume_lost:
+    description: Clusters that are given up.
+    type: list
+    elements: str
+    default: []
+  home:
+    description: The cluster with the records of placements.
+    type: str
+"""
+
+EXAMPLES = r"""
+---
+- name: Fail unless it is known where a job goes
+  ansible.builtin.assert:
+    that: query('runwhere.gpuctl._placement', 'gpuctl_clusters', home='frankfurt')[0].cluster is not none
+"""
+
+RETURN = r"""
+_list:
+  description: One dictionary with C(problem), C(cluster), C(reason), and C(shown), which M(runwhere.gpuctl.gpuctl_show) shows.
+  type: list
+  elements: dict
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import GROUP, TAGS, clusters_of_play
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.placing import (
+    Answers,
+    Decision,
+    Inventory,
+    Wish,
+    decide,
+    inventory_problem,
+)
+
+
+class LookupModule(LookupBase):  # type: ignore[misc]
+    def run(
+        self, terms: Sequence[str], variables: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> list[dict[str, Any]]:
+        self.set_options(var_options=variables, direct=kwargs)
+        given = variables or {}
+        lost = [name.strip() for name in self.get_option("assume_lost") or [] if name.strip()]
+        wish = Wish(
+            chosen=[name.strip() for name in terms if name.strip()],
+            order=self.get_option("order"),
+            lost=lost,
+            in_awx=is_awx_job(given),
+        )
+        inventory = _inventory(given, self.get_option("home") or None)
+        answers = _answers(given, inventory.clusters)
+        if problem := inventory_problem(wish, inventory):
+            decision = Decision(problem)
+        else:
+            decision = decide(wish, inventory, answers) if answers.placed else Decision()
+        return [decision.as_result(str(answers.placed.get("name") or ""))]
+
+
+def _inventory(given: Mapping[str, Any], home: str | None) -> Inventory:
+    groups, hosts = given.get("groups") or {}, given["hostvars"]
+    clusters = [str(name) for name in groups.get(GROUP) or ()]
+    tags = {name: hosts[name].get(TAGS) or {} for name in clusters}
+    prices = {name: own["price"] for name, own in tags.items() if _is_number(own.get("price"))}
+    return Inventory(clusters=clusters, in_play=clusters_of_play(given), groups=groups, home=home, prices=prices)
+
+
+def _answers(given: Mapping[str, Any], clusters: Sequence[str]) -> Answers:
+    hosts = given["hostvars"]
+
+    def registered(variable: str) -> dict[str, Mapping[str, Any]]:
+        results = {name: hosts[name].get(variable) or {} for name in clusters}
+        return {name: result for name, result in results.items() if result and not result.get("skipped")}
+
+    placed = next(iter(registered("gpuctl_placed").values()), {})
+    claimed = next(iter(registered("gpuctl_claimed").values()), {})
+    return Answers(
+        placed=placed, looked=registered("gpuctl_looked"), judged=registered("gpuctl_judged"), claimed=claimed
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gpuctl_placement: claim a cluster for a job before it is submitted there, and release it once the job is deleted."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...jobs.job_options import JobOptions
+from ...jobs.ownership import Ownership
+from ...jobs.select import select_jobs
+from ...kube.errors import ApiError, KubeError
+from ...kube.times import now_as_text
+from ...manifest.problems import abridged
+from ...namespaces import NamespaceOptions, job_namespace_problem, named_job
+from ...options import option
+from ...task import ModuleSpec, Task, TaskFailed
+from .placement_record import PlacementRecord, claim, read_record, release
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementOptions(NamespaceOptions):
+    state: str = option("str", choices=["present", "absent"], default="present")
+    src: list[str] | None = option("list", elements="path")
+    definition: Any = option("raw")
+    name: str | None = option("str")
+    namespace: str | None = option("str")
+    cluster: str | None = option("str")
+    reason: str | None = option("str")
+    assume_lost: list[str] | None = option("list", elements="str")
+    clusters: list[str] | None = option("list", elements="str")
+
+
+def run(task: Task[PlacementOptions]) -> dict[str, Any]:
+    """Returns ``changed``, the job, and its placement. Without a cluster to claim, only reads."""
+    options, client = task.options, task.client()
+    namespace, name = _job_of(task)
+    changed = False
+    try:
+        if options.state == "absent":
+            placement, changed = release(client, namespace, name, options.clusters, dry_run=task.check_mode)
+        elif options.cluster:
+            placement, changed = _claim(task, namespace, name)
+        else:
+            placement, _metadata = read_record(client, namespace, name)
+    except KubeError as error:
+        raise TaskFailed(f"where job {name} is placed is not known: {error}") from None
+    known = asdict(placement or PlacementRecord(""))
+    return {
+        "changed": changed,
+        "name": name,
+        "namespace": namespace,
+        **{key: value or None for key, value in known.items() if key != "lost"},
+        "assumed_lost": [dict(row) for row in known["lost"]],
+        "msg": _summary(options.state, name, placement, changed),
+    }
+
+
+def _job_of(task: Task[PlacementOptions]) -> tuple[str, str]:
+    """Namespace and name of the job that the options mean. Raises TaskFailed for several."""
+    options = task.options
+    if options.name:
+        return named_job(task)
+    selecting = JobOptions(
+        src=options.src,
+        definition=options.definition,
+        namespace=options.namespace,
+        allowed_namespaces=options.allowed_namespaces,
+    )
+    jobs = select_jobs(task.with_options(selecting), builds_objects=False)
+    if len(jobs) != 1:
+        names = abridged([job.name for job in jobs], 3)
+        raise TaskFailed(f"a placement is for one job, and these are {len(jobs)}: {names}. Submit each by itself.")
+    return jobs[0].namespace, jobs[0].name
+
+
+def _claim(task: Task[PlacementOptions], namespace: str, name: str) -> tuple[PlacementRecord, bool]:
+    options, client = task.options, task.client()
+    if problem := job_namespace_problem(namespace, None):
+        raise TaskFailed(f"O(namespace): {problem}")
+
+    def wanted() -> PlacementRecord:
+        who = Ownership(task.with_options(JobOptions())).submitter.title
+        return PlacementRecord(str(options.cluster), options.reason or "", who, now_as_text())
+
+    try:
+        return claim(client, namespace, name, wanted, options.assume_lost or (), dry_run=task.check_mode)
+    except ApiError as error:
+        if error.is_missing_namespace:
+            raise TaskFailed(
+                f"namespace {namespace} not found in the home cluster, which has the records of placements. "
+                f"Create it there."
+            ) from None
+        raise
+
+
+def _summary(state: str, name: str, placement: PlacementRecord | None, changed: bool) -> str:
+    if placement is None:
+        return f"job {name} is not placed"
+    if state == "absent" and changed:
+        return f"job {name} is no longer placed in {placement.cluster}"
+    return f"job {name} is placed in {placement.cluster}"
+
+
+MODULE = ModuleSpec(
+    PlacementOptions,
+    run,
+    {
+        "mutually_exclusive": [("src", "definition", "name")],
+        "required_one_of": [("src", "definition", "name")],
+        "required_by": {"reason": "cluster", "assume_lost": "cluster"},
+    },
+    level="submit",
+)

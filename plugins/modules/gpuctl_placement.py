@@ -1,0 +1,163 @@
+#!/usr/bin/python
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: gpuctl_placement
+short_description: Claim a cluster for a job, so that no other cluster gets it as well
+version_added: 1.1.0
+author: runwhere.gpuctl contributors (@runwhere)
+description:
+  - Records in one cluster, the home cluster, in which of several clusters a job is placed. The playbook C(submit) with
+    C(gpuctl_clusters) claims a cluster before it submits the job there, and the playbook C(delete) releases it.
+  - The record is the ConfigMap C(gpuctl-placement-<job>) in the namespace of the job. Of two tasks that claim a job at the same
+    time, one creates it. The other one changes nothing, and returns what the first one has claimed.
+  - A placement never changes by itself, also if the task that has claimed it was interrupted before it submitted the job. It is
+    replaced if its cluster is in O(assume_lost), and removed by O(state=absent).
+  - Run it on the home cluster, for example with C(delegate_to). It sends nothing to the cluster that it claims.
+  - The level V(submit) of M(runwhere.gpuctl.gpuctl_rbac) in the namespace of the job is enough.
+options:
+  state:
+    description:
+      - V(present) claims O(cluster) unless the job is placed already. Without O(cluster), it only reads the placement.
+      - V(absent) releases the placement, so that the job can be placed again. Delete the job itself first.
+    type: str
+    choices: [present, absent]
+    default: present
+  src:
+    description:
+      - The manifest file of the job. It must have exactly one.
+      - Exactly one of O(src), O(definition) and O(name) is required.
+    type: list
+    elements: path
+  definition:
+    description: The manifest of the job as a dictionary or YAML text.
+    type: raw
+  name:
+    description: Name of the job.
+    type: str
+  namespace:
+    description:
+      - Namespace of a job whose manifest does not specify one, or of the job O(name). By default that of E(GPUCTL_NAMESPACE), else
+        that of the kubeconfig's context, else V(default).
+    type: str
+  allowed_namespaces:
+    description:
+      - Namespaces that the task may act in. By default all that the account may use. E(GPUCTL_ALLOWED_NAMESPACES) limits them as well.
+    type: list
+    elements: str
+  cluster:
+    description: Name of the cluster to claim, as in the inventory.
+    type: str
+  reason:
+    description: Why it is this cluster. It is recorded for people.
+    type: str
+  assume_lost:
+    description:
+      - Clusters that are assumed to be lost with all that they ran. If the job is placed in one of them, O(cluster) replaces it. Who has
+        assumed it, and when, is recorded.
+      - If such a cluster comes back, the job may run twice.
+    type: list
+    elements: str
+  clusters:
+    description: With O(state=absent), release the placement only if it is in one of these clusters. By default in any.
+    type: list
+    elements: str
+seealso:
+  - module: runwhere.gpuctl.gpuctl_job
+  - module: runwhere.gpuctl.gpuctl_fit_info
+extends_documentation_fragment:
+  - runwhere.gpuctl.connection
+  - runwhere.gpuctl.attributes
+  - runwhere.gpuctl.attributes.actiongroup_gpuctl
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+    details: The result has the placement.
+  idempotent:
+    support: full
+"""
+
+EXAMPLES = r"""
+---
+- name: Claim the cluster lyon for a job
+  runwhere.gpuctl.gpuctl_placement:
+    name: sft
+    namespace: team-a
+    cluster: lyon
+    reason: chosen by hand
+  register: placement
+
+- name: Submit the job if lyon is its cluster
+  runwhere.gpuctl.gpuctl_job:
+    src: sft.yaml
+    namespace: team-a
+  when: placement.cluster == 'lyon'
+
+- name: Release the placement of a job that was deleted
+  runwhere.gpuctl.gpuctl_placement:
+    state: absent
+    name: sft
+    namespace: team-a
+"""
+
+RETURN = r"""
+name:
+  description: The name of the job.
+  returned: success
+  type: str
+  sample: sft
+namespace:
+  description: The namespace of the job.
+  returned: success
+  type: str
+  sample: team-a
+cluster:
+  description: The cluster in which the job is placed, with O(state=absent) was placed. V(none) if it is not.
+  returned: success
+  type: str
+  sample: lyon
+reason:
+  description: Why it is this cluster.
+  returned: success
+  type: str
+  sample: It runs there now.
+claimed_by:
+  description: Who has claimed it.
+  returned: success
+  type: str
+  sample: Kubernetes user alice (alice on laptop)
+claimed_at:
+  description: When, in UTC.
+  returned: success
+  type: str
+  sample: "2026-03-01T10:00:00.000000Z"
+assumed_lost:
+  description: The clusters that were assumed to be lost before, each with C(cluster), C(by) and C(at).
+  returned: success
+  type: list
+  elements: dict
+  sample: [{cluster: oregon, by: alice on laptop, at: "2026-03-01T10:00:00.000000Z"}]
+msg:
+  description: A summary, or the error.
+  returned: always
+  type: str
+  sample: job sft is placed in lyon
+"""
+
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.placement.placement import MODULE
+
+
+def main() -> None:
+    run_module(GpuctlModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
+
+
+if __name__ == "__main__":
+    main()
