@@ -19,37 +19,30 @@ from ...cluster.declared import know_accelerators
 from ...cluster.nodes import Node, slim_node
 from ...cluster.pod_times import Hold, hold_of
 from ...cluster.read_jobs import WORKLOADS
-from ...given_times import InvalidTime
 from ...jobs.runs.run_history import PastRun, last_visit, read_history
 from ...kube.concurrency import run_concurrently
 from ...kube.errors import ApiError, as_sentence
 from ...kube.resources import NODE, POD
 from ...kube.times import read_time, time_as_text
 from ...labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, MANAGED, POOL, SUBMITTED_BY, SWEEP, is_managed, job_name_of
-from ...listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
+from ...listed_namespaces import NamespacesNeeded, in_requested_namespaces, read_permitted
 from ...namespaces import listed_namespaces
 from ...options import option
-from ...task import ModuleSpec, Task, TaskFailed
+from ...task import ModuleSpec, Task
 from ...wording import worded
 from ..history.past_runs import note_malformed_entry, read_histories, user_of
-from ..history.run_times import usage_range
 from ..prometheus.prometheus_client import open_prometheus
-from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
+from ..prometheus.prometheus_options import prometheus_settings
 from .gpu_usage import GROUPS, Owner, Use, usage_rows, use_of_hold, with_measurements
 from .measured_usage import MeasuredUsage, NodeCapacity, read_measured
+from .usage_options import AccountOptions, account_range, check_idle_below, given_prices
 
 JobId = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class UsageInfoOptions(PrometheusOptions, ListedNamespacesOptions):
-    range: str | None = option("str")
-    start: str | None = option("str")
-    end: str | None = option("str")
+class UsageInfoOptions(AccountOptions):
     group_by: list[str] | None = option("list", elements="str", choices=list(GROUPS))
-    idle_below: float = option("float", default=0.05)
-    prices: Mapping[str, Any] | None = option("dict")
-    currency: str | None = option("str")
     use_prometheus: str = option("str", choices=["auto", "always", "never"], default="auto")
 
 
@@ -58,15 +51,10 @@ UsageTask = Task[UsageInfoOptions]
 
 def run(task: UsageTask) -> dict[str, Any]:
     options = task.options
-    now = datetime.now(timezone.utc)
-    try:
-        since, until = usage_range(options.range, options.start, options.end, now)
-    except InvalidTime as problem:
-        raise TaskFailed(str(problem)) from None
-    if not 0 <= options.idle_below <= 1:
-        raise TaskFailed(f"O(idle_below): {options.idle_below:g} is not a part. Use 0 to 1, such as 0.05 for 5 %.")
+    since, until = account_range(options, datetime.now(timezone.utc))
+    check_idle_below(options)
     group_by = list(dict.fromkeys(options.group_by or ["team"]))
-    prices = _prices(options)
+    prices = given_prices(options)
     task, own = in_requested_namespaces(task)
     task, seen = read_permitted(task, lambda task: read_cluster(task, since))
     measured = _measured_usage(task, since, until)
@@ -372,17 +360,3 @@ def _doubtful_figures(totals: Mapping[str, Any], *, is_measured: bool, has_price
 
 def _in_percent(part: float) -> str:
     return f"{math.ceil(part * 100)} %"
-
-
-def _prices(options: UsageInfoOptions) -> dict[str, float]:
-    """Raises TaskFailed for what is no price."""
-    prices = {}
-    for name, value in (options.prices or {}).items():
-        try:
-            price = float(value)
-        except (TypeError, ValueError):
-            price = math.nan
-        if isinstance(value, bool) or not math.isfinite(price) or price < 0:
-            raise TaskFailed(f"O(prices): not a price of {name}: {value}. Give the price of one hour, such as 2.5.")
-        prices[str(name)] = price
-    return prices
