@@ -8,7 +8,7 @@
 #   gpuctl help
 #
 # Generated from tools/gpuctl_commands.yml and playbooks/vars/playbooks.yml by tools/generate_reference.py.
-_gpuctl_first="create apply delete get query describe add remove label scale logs cp submit submit-training status fit accelerator-stack doctor usage history record-history monitoring idle expire extend pause resume restart rollback job-state copy onboard offboard workspace plan provision drift teardown notify requeue"
+_gpuctl_first="create apply delete get query describe add remove label scale logs cp submit submit-training status fit accelerator-stack doctor advise usage history record-history monitoring idle expire extend pause resume restart rollback job-state copy onboard offboard workspace plan provision drift teardown notify requeue"
 
 _gpuctl_second() {
   case "$1" in
@@ -179,6 +179,11 @@ _gpuctl_command() {
       summary='gpuctl doctor'
       opts=''
       ;;
+    "advise")
+      book=advise takes=one into='' fixed=''
+      summary='gpuctl advise'
+      opts=''
+      ;;
     "usage")
       book=usage takes=one into='' fixed=''
       summary='gpuctl usage'
@@ -314,6 +319,7 @@ _gpuctl_command() {
     fit) opts="-f+gpuctl_src -n=gpuctl_namespace --src=gpuctl_src --namespace=gpuctl_namespace --allowed-namespaces=gpuctl_allowed_namespaces --output=gpuctl_output --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     accelerator_stack) opts="--vendor=gpuctl_vendor --state=gpuctl_state --hosts=gpuctl_hosts $opts" ;;
     doctor) opts="--fail-on=gpuctl_fail_on --all,gpuctl_all --prometheus-url=gpuctl_prometheus_url --prometheus-service=gpuctl_prometheus_service --hosts=gpuctl_hosts $opts" ;;
+    advise) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --range=gpuctl_range --start=gpuctl_start --end=gpuctl_end --min-runtime=gpuctl_min_runtime --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --prices=gpuctl_prices --currency=gpuctl_currency --idle-below=gpuctl_idle_below --prometheus-url=gpuctl_prometheus_url --prometheus-service=gpuctl_prometheus_service --output=gpuctl_output --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     usage) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --range=gpuctl_range --start=gpuctl_start --end=gpuctl_end --group-by=gpuctl_group_by --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --prices=gpuctl_prices --currency=gpuctl_currency --idle-below=gpuctl_idle_below --prometheus-url=gpuctl_prometheus_url --prometheus-service=gpuctl_prometheus_service --output=gpuctl_output --all,gpuctl_all --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     history) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --name=gpuctl_name --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --kind=gpuctl_kind --user=gpuctl_user --pool=gpuctl_pool --sweep=gpuctl_sweep --result=gpuctl_result --since=gpuctl_since --limit=gpuctl_limit --output=gpuctl_output --all,gpuctl_all --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     record_history) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --keep-days=gpuctl_keep_days --keep-mebibytes=gpuctl_keep_mebibytes --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
@@ -380,6 +386,8 @@ accelerator-stack               Install the software that nodes with
                                 accelerators need
 doctor                          Find what is wrong with a cluster, and what to
                                 do about it
+advise                          Show which jobs ask for more than they use, and
+                                what they should ask for
 usage                           Show who held, used and waited for how many GPUs
 history [NAME]                  Show the runs of jobs, also those whose objects
                                 are gone

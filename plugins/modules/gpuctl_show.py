@@ -23,10 +23,11 @@ options:
     type: dict
   clusters:
     description:
-      - What a task of M(runwhere.gpuctl.gpuctl_usage_info), M(runwhere.gpuctl.gpuctl_idle), M(runwhere.gpuctl.gpuctl_expire),
-        M(runwhere.gpuctl.gpuctl_plan_info), M(runwhere.gpuctl.gpuctl_drift_info), M(runwhere.gpuctl.gpuctl_fit_info) or
-        M(runwhere.gpuctl.gpuctl_doctor) has registered for several clusters, by the name of the cluster. It is shown as one, whose rows name their
-        cluster and whose totals are those of all. A cluster that could not be read is named as missing.
+      - What a task of M(runwhere.gpuctl.gpuctl_usage_info), M(runwhere.gpuctl.gpuctl_advice_info), M(runwhere.gpuctl.gpuctl_idle),
+        M(runwhere.gpuctl.gpuctl_expire), M(runwhere.gpuctl.gpuctl_plan_info), M(runwhere.gpuctl.gpuctl_drift_info),
+        M(runwhere.gpuctl.gpuctl_fit_info) or M(runwhere.gpuctl.gpuctl_doctor) has registered for several clusters, by the name of the
+        cluster. It is shown as one, whose rows name their cluster and whose totals are those of all. A cluster that could not be read
+        is named as missing.
     type: dict
   all:
     description: Whether to show all rows and errors, however many there are.
@@ -42,8 +43,8 @@ options:
       - A name that ends with C(.html) is a page that loads nothing, for screens of any size.
       - One that ends with C(.csv) is a table for spreadsheets, in UTF-8, for the results of M(runwhere.gpuctl.gpuctl_usage_info) and
         M(runwhere.gpuctl.gpuctl_job_history_info). Cells that a spreadsheet would take for a formula begin with a quote.
-      - One that ends with C(.json) is data, for the results of M(runwhere.gpuctl.gpuctl_plan_info) and
-        M(runwhere.gpuctl.gpuctl_drift_info).
+      - One that ends with C(.json) is data, for the results of M(runwhere.gpuctl.gpuctl_plan_info),
+        M(runwhere.gpuctl.gpuctl_drift_info), M(runwhere.gpuctl.gpuctl_fit_info) and M(runwhere.gpuctl.gpuctl_advice_info).
       - The file is replaced if its content differs. Its directory must exist.
     type: path
 seealso:

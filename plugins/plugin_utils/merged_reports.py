@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..module_utils.insight.advice.advice_rules import FIELDS
 from ..module_utils.insight.drift.drift_rows import DRIFT_LEVELS
 from ..module_utils.insight.fit.fit import NOW
 from ..module_utils.insight.fit.fit_rows import VERDICTS, fit_summary
@@ -137,6 +138,20 @@ def _sum_if_all(values: Iterable[float | None]) -> float | None:
     return None if None in found else _total_of(found)
 
 
+def _merged_advice(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dict[str, Any]:
+    """The fields in the order of one cluster, and of each what saves most first."""
+    results = list(read.values())
+    return {
+        "results": sorted(rows, key=lambda row: (FIELDS.index(row["what"]), -row["saved_hours"])),
+        **_rows_of_clusters(read, "unknown"),
+        "unmeasured": [f"{name}/{job}" for name, result in read.items() for job in result["unmeasured"]],
+        "start": min(result["start"] for result in results),
+        "end": max(result["end"] for result in results),
+        "totals": {name: _total_of(result["totals"][name] for result in results) for name in results[0]["totals"]},
+        "notes": _named_by_cluster({name: result["notes"] for name, result in read.items()}),
+    }
+
+
 def _merged_idle(rows: list[dict[str, Any]], _read: Mapping[str, Result]) -> dict[str, Any]:
     return {
         "results": sorted(rows, key=lambda row: not row["idle"]),
@@ -217,6 +232,7 @@ def _sums(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 _MERGES: Mapping[str, Callable[[list[dict[str, Any]], Mapping[str, Result]], dict[str, Any]]] = {
     "usage": _merged_usage,
+    "advice": _merged_advice,
     "idle_jobs": _merged_idle,
     "ended_jobs": _merged_ends,
     "drift": _merged_drift,

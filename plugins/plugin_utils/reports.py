@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .advice_report import advice_report
 from .drift_report import drift_report
 from .expire_report import expire_report
 from .fit_report import fit_report
@@ -29,6 +30,7 @@ _REPORTS: Mapping[str, Callable[[Result], Report]] = {
     "drift": drift_report,
     "fit": fit_report,
     "usage": usage_report,
+    "advice": advice_report,
     "history": history_report,
     "recorded_runs": recorded_report,
     "idle_jobs": idle_report,
@@ -66,6 +68,7 @@ _DATA: Mapping[str, Mapping[str, Callable[[Result], str]]] = {
     "plan": {".json": result_json},
     "drift": {".json": result_json},
     "fit": {".json": result_json},
+    "advice": {".json": result_json},
     "usage": {".csv": usage_csv},
     "history": {".csv": history_csv},
 }

@@ -483,6 +483,7 @@ def reading_in(namespace: str) -> list[dict[str, Any]]:
         {"runwhere.gpuctl.gpuctl_quota_info": {"namespaces": [namespace]}},
         {"runwhere.gpuctl.gpuctl_job_history_info": {"namespaces": [namespace]}},
         {"runwhere.gpuctl.gpuctl_usage_info": {"namespaces": [namespace]}},
+        {"runwhere.gpuctl.gpuctl_advice_info": {**PROMETHEUS, "namespaces": [namespace]}, "failed_when": False},
         {"runwhere.gpuctl.gpuctl_job_metrics_info": {**log, **PROMETHEUS, "name": "web"}, "failed_when": False},
         {"runwhere.gpuctl.gpuctl_idle": {**PROMETHEUS, "namespaces": [namespace]}, "failed_when": False},
     ]

@@ -129,6 +129,7 @@ WRITERS: dict[str, tuple[str, dict[str, Any]]] = {
     "idle": ("insight.idle.idle_jobs", {}),
     "expire": ("insight.limits.expire", {"warn_before": "0"}),
     "extend": ("insight.limits.extend", {"name": "lab", "namespace": NAMESPACE, "by": "1h"}),
+    "advice": ("insight.advice.advice_info", {}),
     "stack": ("stack.stack", {"name": "s", "objects": [SETTINGS], "node_labels": {"node-1": {"example.com/a": "b"}}}),
     "stack gone": ("stack.stack", {"name": "s", "state": "absent"}),
     "kubeconfig": ("access.account_kubeconfig", {"name": "alice", "dest": "@tmp/kubeconfig"}),

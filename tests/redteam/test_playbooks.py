@@ -28,6 +28,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "logs": {"name": EVIL},
     "history": {},
     "usage": {"group_by": ["job", "user"]},
+    "advise": {"prometheus_url": "http://127.0.0.1:9"},
     "record_history": {},
     "idle": {"prometheus_url": "http://127.0.0.1:9"},
     "expire": {},

@@ -22,6 +22,7 @@ from .trap import ESCAPES, Trap, acts_on_a_terminal
 TOKEN = "token-of-prometheus-only"
 READERS: dict[str, tuple[str, dict[str, Any]]] = {
     "usage": ("insight.usage.usage_info", {"use_prometheus": "always", "group_by": ["job", "user"]}),
+    "advice": ("insight.advice.advice_info", {"namespaces": ["default"]}),
     "metrics": ("insight.metrics.job_metrics", {"name": "web", "namespace": "default"}),
     "idle": ("insight.idle.idle_jobs", {"action": "report"}),
 }

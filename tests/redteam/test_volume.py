@@ -31,6 +31,7 @@ READERS: dict[str, tuple[str, Row]] = {
     "info": ("insight.jobs.job_info", {"all_namespaces": True, "details": True, "pods": True}),
     "history": ("insight.history.job_history_info", {"manifests": True, **EVERYWHERE}),
     "idle": ("insight.idle.idle_jobs", EVERYWHERE),
+    "advice": ("insight.advice.advice_info", EVERYWHERE),
     "doctor": ("insight.doctor.doctor", {}),
     "recording": ("insight.history.job_history", {"logs": False, **EVERYWHERE}),
     "fit": ("insight.fit.fit_info", {"definition": [manifests.training("new")], "namespace": HONEST}),
@@ -46,7 +47,7 @@ def read(cluster: Cluster, reader: str, **options: Any) -> Row:
     place, given = READERS[reader]
     spec = import_module(f"ansible_collections.runwhere.gpuctl.plugins.module_utils.{place}").MODULE
     with prometheus_double(not_measured) as server:
-        if reader == "idle":
+        if reader in ("idle", "advice"):
             given = {**given, "prometheus_url": server.url}
         return perform(spec, cluster, **given, **options)
 
@@ -396,6 +397,7 @@ LABELS = (
 MEASURED: dict[str, tuple[str, Row]] = {
     "usage": ("insight.usage.usage_info", {"use_prometheus": "always", "group_by": ["job", "user"], **EVERYWHERE}),
     "idle": ("insight.idle.idle_jobs", EVERYWHERE),
+    "advice": ("insight.advice.advice_info", EVERYWHERE),
     "pause": ("insight.idle.idle_jobs", {"action": "pause", **EVERYWHERE}),
     "info": ("insight.jobs.job_info", {"all_namespaces": True, "details": True, "pods": True}),
     "status": ("insight.overview", EVERYWHERE),

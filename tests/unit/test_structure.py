@@ -31,6 +31,7 @@ BUDGETS = {
 # depends on its version. They only ever go down, too.
 PACKED = {
     "gpuctl_access_info": 190,
+    "gpuctl_advice_info": 250,
     "gpuctl_copy": 330,
     "gpuctl_doctor": 270,
     "gpuctl_drift": 560,

@@ -225,7 +225,7 @@ podAffinity = (requiredDuringSchedulingIgnoredDuringExecution
     [(topologyKey! text, labelSelector selector, namespaces [text], namespaceSelector selector)])
 podSpec = (containers! [container+], initContainers [container], ephemeralContainers [(name! text)],
     volumes [(name! text, configMap (name! text), persistentVolumeClaim (claimName! text), secret secretFiles,
-        projected (sources [(secret secretFiles)]))],
+        emptyDir (sizeLimit quantity, medium text), projected (sources [(secret secretFiles)]))],
     priority number, activeDeadlineSeconds number, nodeName text, nodeSelector {text}, tolerations [toleration],
     affinity (nodeAffinity (requiredDuringSchedulingIgnoredDuringExecution nodeSelector),
         podAffinity podAffinity, podAntiAffinity podAffinity),

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What Prometheus has of pods in a range of time: a fixed number of queries, however many pods there are.
+
+Pods are known by their names. cAdvisor also tells their uid, so a pod of the same name in another cluster, or an
+earlier one of a StatefulSet, is not mistaken for the one that is there. Exporters of devices do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...accelerators.catalog import catalog
+from ...labels import MAIN_CONTAINER
+from ..prometheus.current_use import recorded_since
+from ..prometheus.prometheus_answer import Sample
+from ..prometheus.prometheus_client import Prometheus
+from ..prometheus.promql import GPU, UTILIZATION, Queries, Source, plain_queries
+from ..prometheus.promql import POD as BY_POD
+from .advice_rules import ContainerUse, DevicePeak, Spread
+
+PodName = tuple[str, str]  # namespace, name
+
+_DAY = 86_400
+_FINE_STEP, _STEP = 60, 300  # seconds, of ranges of up to two days, and of longer ones
+_RATE = 300  # seconds; four scrapes of the usual 60 s
+_CONTAINER = (*BY_POD, "id")
+# cAdvisor's id is the path of a cgroup: …/kubepods-burstable-pod0f1e…_….slice/… or /kubepods/pod0f1e…-…/…
+_UID = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
+_MAIN = f'{{container="{MAIN_CONTAINER}"}}'
+_OUT_OF_MEMORY = (
+    f'kube_pod_container_status_last_terminated_reason{{container="{MAIN_CONTAINER}",reason="OOMKilled"}}',
+    f'kube_pod_container_status_terminated_reason{{container="{MAIN_CONTAINER}",reason="OOMKilled"}}',
+    f"container_oom_events_total{_MAIN}",
+)
+# What no pod has: of memory in bytes, and of CPU in cores. Whoever can be scraped can report anything.
+_MOST_MEMORY, _MOST_CPU = 1e15, 1e5
+
+
+@dataclass
+class MeasuredPods:
+    """By namespace and name. Containers are by uid as well, which is "" where it is not told. ``jobs``: what labels say
+    of pods. ``clusters``: of how many there are series."""
+
+    devices: dict[PodName, list[DevicePeak]] = field(default_factory=lambda: defaultdict(list))
+    busy: dict[PodName, tuple[float, float]] = field(default_factory=dict)
+    memory: dict[PodName, dict[str, ContainerUse]] = field(default_factory=dict)
+    cpu: dict[PodName, dict[str, ContainerUse]] = field(default_factory=dict)
+    out_of_memory: set[PodName] = field(default_factory=set)
+    jobs: dict[PodName, str] = field(default_factory=dict)
+    clusters: int = 1
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> set[PodName]:
+        """The pods of which anything is known."""
+        return {*self.devices, *self.memory, *self.cpu}
+
+
+def evidence_step(seconds: float) -> int:
+    """The seconds of a sample. Peaks are those of all samples in it, where series are recorded or of containers."""
+    return _FINE_STEP if seconds <= 2 * _DAY else _STEP
+
+
+def read_measured_pods(prometheus: Prometheus, since: float, until: float, below: float) -> MeasuredPods:
+    """Asks one query for what is recorded, and at once all others. Raises KubeError for what does not answer."""
+    seconds, step = max(int(until - since), 1), evidence_step(until - since)
+    queries = plain_queries(catalog(), recorded_since(prometheus, since))
+    expressions = evidence_queries(queries, seconds, step, below)
+    found = prometheus.query_all(expressions, until)
+    notes = [f"Prometheus says: {'; '.join(prometheus.warnings)}."] if prometheus.warnings else []
+    if prometheus.is_partial:  # A peak may be in what is missing.
+        return MeasuredPods(notes=notes)
+    answers = {name: found.get(name, []) for name in _ANSWERS}
+    measured = MeasuredPods(
+        memory=_containers(answers, "memory", step, _MOST_MEMORY, 1.0),
+        cpu=_containers(answers, "cpu", step, _MOST_CPU, 1000.0),
+        out_of_memory={_pod_of(sample) for sample in answers["out_of_memory"] if sample.value > 0},
+        jobs={_pod_of(sample): sample.labels.get("job_name", "") for sample in answers["pods"]},
+        clusters=max(len(answers["clusters"]), 1),
+        notes=notes,
+    )
+    _add_devices(measured, answers, step)
+    return measured
+
+
+def evidence_queries(queries: Queries, seconds: int, step: int, below: float) -> dict[str, str]:
+    """The expressions by name. Those of devices are missing where no exporter tells utilization and memory."""
+    over = f"[{max(seconds - 1, 1)}s:{step}s]"  # One second less: Prometheus 2 counts both ends of a range.
+    window = max(step, 2 * _FINE_STEP)  # Exporters are scraped every 15 to 60 s, and not always on time.
+    sizes = f"max by({','.join(_CONTAINER)})(max_over_time(container_memory_working_set_bytes{_MAIN}[{window}s]))>0"
+    rates = f"max by({','.join(_CONTAINER)})(rate(container_cpu_usage_seconds_total{_MAIN}[{_RATE}s]))>=0"
+    ended = " or ".join(f"max by({','.join(BY_POD)})(max_over_time({name}[{seconds}s]))" for name in _OUT_OF_MEMORY)
+    labels = queries if queries.source is Source.RULES else plain_queries(catalog())
+    return {
+        **_device_queries(queries, over, step, below),
+        **_spread_queries("memory", sizes, over),
+        **_spread_queries("cpu", rates, over),
+        "out_of_memory": f"max by({','.join(BY_POD)})({ended})",
+        "pods": f"count by({','.join(BY_POD)},job_name)(last_over_time(({labels.pod_info()}){over}))",
+        "clusters": f'count by(cluster)({{__name__=~"kube_node_info|kube_pod_info|{UTILIZATION.record}",cluster!=""}})',
+    }
+
+
+_SPREAD = ("p50", "p95", "max", "count")
+_ANSWERS = (
+    *("utilization", "device_memory", "device_count", "busy_p50", "busy_p95"),
+    *(f"{name}_{part}" for name in ("memory", "cpu") for part in _SPREAD),
+    *("out_of_memory", "pods", "clusters"),
+)
+
+
+def _device_queries(queries: Queries, over: str, step: int, below: float) -> dict[str, str]:
+    if not {UTILIZATION.name, "memory_used"} <= queries.has:
+        return {}
+    busy, memory = (_highest_in(queries, name, step) for name in (UTILIZATION.name, "memory_used"))
+    at_once = f"(sum by({','.join(BY_POD)})({busy}>=bool {below:g})){over}"
+    by = ",".join(GPU)
+    return {
+        # A value that is no number fails every comparison, and is no use that is known.
+        "utilization": f"max by({by})(max_over_time(({busy}>=0){over}))",
+        "device_memory": f"max by({by})(max_over_time(({memory}>=0){over}))",
+        "device_count": f"max by({by})(count_over_time((({busy}>=0) and on({by}) ({memory}>=0)){over}))",
+        "busy_p50": f"quantile_over_time(0.5,{at_once})",
+        "busy_p95": f"quantile_over_time(0.95,{at_once})",
+    }
+
+
+def _highest_in(queries: Queries, measure: str, step: int) -> str:
+    """The highest value in each step. Of what is not recorded, it is the value at its end."""
+    text = queries.measured(measure)
+    return f"max_over_time({text}[{step}s])" if queries.source is Source.RULES and step > _FINE_STEP else text
+
+
+def _spread_queries(name: str, expression: str, over: str) -> dict[str, str]:
+    text = f"({expression}){over}"
+    return {
+        f"{name}_p50": f"quantile_over_time(0.5,{text})",
+        f"{name}_p95": f"quantile_over_time(0.95,{text})",
+        f"{name}_max": f"max_over_time({text})",
+        f"{name}_count": f"count_over_time({text})",
+    }
+
+
+def _pod_of(sample: Sample) -> PodName:
+    return sample.labels.get("namespace", ""), sample.labels.get("pod", "")
+
+
+def _add_devices(measured: MeasuredPods, answers: Mapping[str, Sequence[Sample]], step: int) -> None:
+    """A device of which one of the values is missing is none: a pod that holds it then has too few."""
+    values = {
+        name: _possible_values(answers[name], GPU, _MOST_MEMORY)
+        for name in ("utilization", "device_memory", "device_count")
+    }
+    for device in set.intersection(*map(set, values.values())):
+        peak = DevicePeak(*(values[name][device] for name in values))
+        measured.devices[device[0], device[1]].append(peak._replace(seconds=peak.seconds * step))
+    high = {_pod_of(sample): sample.value for sample in answers["busy_p95"]}
+    for sample in answers["busy_p50"]:
+        pod = _pod_of(sample)
+        measured.busy[pod] = sample.value, max(high.get(pod, sample.value), sample.value)
+
+
+def _containers(
+    answers: Mapping[str, Sequence[Sample]], name: str, step: int, most: float, factor: float
+) -> dict[PodName, dict[str, ContainerUse]]:
+    """What the containers of pods used; each start of a container has a series of its own."""
+    parts = {part: _possible_values(answers[f"{name}_{part}"], _CONTAINER, most) for part in _SPREAD}
+    found: dict[PodName, dict[str, ContainerUse]] = defaultdict(dict)
+    for key, peak in parts["max"].items():
+        pod, uid = (key[0], key[1]), _uid_of(key[2])
+        low, high = (min(parts[part].get(key, peak), peak) * factor for part in ("p50", "p95"))
+        use = ContainerUse(Spread(low, high, peak * factor), parts["count"].get(key, 0.0) * step)
+        found[pod][uid] = _joined(found[pod].get(uid), use)
+    return found
+
+
+def _possible_values(samples: Iterable[Sample], labels: Sequence[str], most: float) -> dict[tuple[str, ...], float]:
+    """By labels. What is impossible is left out: without its peak, a container or a device is not known."""
+    return {
+        tuple(sample.labels.get(label, "") for label in labels): sample.value
+        for sample in samples
+        if 0 <= sample.value <= most
+    }
+
+
+def _joined(one: ContainerUse | None, other: ContainerUse) -> ContainerUse:
+    """That of a container that was started again: of the run that used most, and the time of both."""
+    if one is None:
+        return other
+    return ContainerUse(max(one.used, other.used, key=lambda used: used.max), one.seconds + other.seconds)
+
+
+def _uid_of(cgroup: str) -> str:
+    found = _UID.search(cgroup)
+    return found[1].replace("_", "-") if found else ""

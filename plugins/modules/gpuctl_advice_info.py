@@ -1,0 +1,240 @@
+#!/usr/bin/python
+# Copyright (c) 2026, runwhere.gpuctl contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: gpuctl_advice_info
+short_description: Find out which jobs ask for more than they use, and what they should ask for
+version_added: 1.1.0
+author: runwhere.gpuctl contributors (@runwhere)
+description:
+  - Compares what jobs ask for with what Prometheus has measured of their pods in a range of time, and says which value to write into the
+    manifest, what that saves, and by which evidence. It changes nothing.
+  - C(resources.gpu) is the largest number of GPUs, or partitions, that a pod has ever used. A GPU counts as used once its utilization has
+    reached O(idle_below), or 1 GiB of its memory was in use, so that a model that waits for requests keeps its GPU.
+  - C(resources.memory) is the highest peak of any pod, and a quarter more, rounded up. It is twice the peak where C(/dev/shm) is half of the
+    memory, as it is in trainings with GPUs whose manifest has no C(storage.shm).
+  - C(resources.cpu) is the highest average of five minutes of any pod, and a quarter more, rounded up.
+  - There is advice on memory and CPU only if it saves a quarter of what the job asks for, and at least 1 GiB or one core.
+  - What is not known is no reason for advice. There is none for a job that ran for less than O(min_runtime), for a pod of which less than 90
+    percent of the time is known, or on the memory of a job that was killed for its memory (OOMKilled). RV(unknown) says why.
+  - Peaks of pods that are gone count, as far as Prometheus has them. Only jobs that are there, created by this collection, are looked at.
+  - Memory and CPU are those that the kubelets' cAdvisor reports as C(container_memory_working_set_bytes) and
+    C(container_cpu_usage_seconds_total).
+  - Of devices, exporters tell the pod by its name only. If Prometheus has series of several clusters, by their label C(cluster), there
+    is no advice on GPUs.
+  - Sends the same number of requests whatever the number of jobs, except for pages of lists.
+options:
+  range:
+    description:
+      - How far to look back, such as V(24h), V(7d) or V(4w), or V(this-month) or V(last-month) in UTC. The default is V(7d) if
+        O(start) is not set either. The maximum is 31 days.
+    type: str
+  start:
+    description: Beginning of the range, such as V(2026-08-01), V(2026-08-01T12:00:00Z) or V(-2d), instead of O(range).
+    type: str
+  end:
+    description: End of the range, as O(start). The default is now.
+    type: str
+  min_runtime:
+    description:
+      - How long a job must have run in the range, such as V(2h) or V(3d). What a job needs only once a day, such as an evaluation, shows
+        after a day. The minimum is ten minutes.
+    type: str
+    default: 6h
+  idle_below:
+    description: Utilization, from 0 to 1, below which a GPU counts as idle.
+    type: float
+    default: 0.05
+  namespaces:
+    description:
+      - Namespaces whose jobs to look at. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act.
+      - With O(all_namespaces), an account that may not list the jobs of the whole cluster gets the default, with a warning.
+    type: list
+    elements: str
+    aliases: [namespace]
+  prices:
+    description:
+      - Prices of an hour, by GPU type, by partition such as C(1g.10gb), or by resource such as C(nvidia.com/mig-1g.10gb). C(default) is that
+        of other whole GPUs.
+    type: dict
+  currency:
+    description: Currency of the prices. Only shown.
+    type: str
+seealso:
+  - module: runwhere.gpuctl.gpuctl_usage_info
+  - module: runwhere.gpuctl.gpuctl_idle
+  - module: runwhere.gpuctl.gpuctl_show
+extends_documentation_fragment:
+  - runwhere.gpuctl.connection
+  - runwhere.gpuctl.connection.namespaces
+  - runwhere.gpuctl.connection.all_namespaces
+  - runwhere.gpuctl.prometheus
+  - runwhere.gpuctl.attributes
+  - runwhere.gpuctl.attributes.info_module
+  - runwhere.gpuctl.attributes.actiongroup_gpuctl
+"""
+
+EXAMPLES = r"""
+---
+- name: Find out which jobs have asked for more than they used in the last week
+  runwhere.gpuctl.gpuctl_advice_info:
+    all_namespaces: true
+    prometheus_url: "{{ prometheus_url }}"
+  register: advice
+
+- name: Write what that would have saved to a page
+  runwhere.gpuctl.gpuctl_show:
+    result: "{{ advice }}"
+    output: advice.html
+
+- name: Look at the services of a team in August, with prices
+  runwhere.gpuctl.gpuctl_advice_info:
+    namespaces: [team-a]
+    start: "2026-08-01"
+    end: "2026-09-01"
+    min_runtime: 7d
+    prices:
+      NVIDIA-H100-80GB-HBM3: 2.5
+      default: 1.2
+    currency: EUR
+    prometheus_url: "{{ prometheus_url }}"
+"""
+
+RETURN = r"""
+namespace:
+  description: The namespace that O(all_namespaces=false) stands for; null if others were asked for.
+  returned: success
+  type: str
+  sample: team-a
+start:
+  description: Beginning of the range.
+  returned: success
+  type: str
+  sample: "2026-08-01T00:00:00Z"
+end:
+  description: End of the range.
+  returned: success
+  type: str
+  sample: "2026-08-08T00:00:00Z"
+currency:
+  description: The value of O(currency).
+  returned: success
+  type: str
+results:
+  description: The advice, on GPUs first, and of that what saves most first. A job has a row for each field.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the job.
+      type: str
+    namespace:
+      description: Namespace of the job.
+      type: str
+    kind:
+      description: Kind of the job.
+      type: str
+    what:
+      description: Field of the manifest, one of V(resources.gpu), V(resources.memory) and V(resources.cpu).
+      type: str
+    asked:
+      description: What the job asks for, of each pod, as the manifest has it.
+      type: raw
+    advised:
+      description: What it should ask for instead.
+      type: raw
+    used:
+      description:
+        - What was used in C(unit), by the pod with the highest peak. C(p50) and C(p95) were not exceeded in 50 and 95 percent of the
+          time, and C(max) never. Of GPUs, the first two are those in use at the same time, and C(max) those that were ever used.
+      type: dict
+    unit:
+      description: Unit of C(used), one of V(GPU), V(GiB) and V(core).
+      type: str
+    coverage:
+      description: Part of the time of the pods that is known, from 0 to 1.
+      type: float
+    measured_hours:
+      description: Hours of pods that are known.
+      type: float
+    pods:
+      description: Number of pods that ran in the range, and are there.
+      type: int
+    saved_hours:
+      description: What the advice would have saved in the range, in hours of the C(unit), of the pods that are there.
+      type: float
+    saved_cost:
+      description: Of GPUs, these hours times O(prices). V(none) without a price.
+      type: float
+    reason:
+      description: What was measured, in a sentence.
+      type: str
+  sample:
+    - name: sft
+      namespace: team-a
+      kind: training
+      what: resources.gpu
+      asked: 8
+      advised: 6
+      used: { p50: 6.0, p95: 6.0, max: 6.0 }
+      unit: GPU
+      coverage: 0.998
+      measured_hours: 167.7
+      pods: 1
+      saved_hours: 336.0
+      saved_cost: 840.0
+      reason: >-
+        2 of its 8 GPUs were never used in 7 days: less than 5 % utilization, and less than 1 GiB of memory in use.
+unknown:
+  description: What nothing can be said about, with the C(name), C(namespace) and C(kind) of the job, the fields (C(what)), and the C(reason).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - name: eval
+      namespace: team-a
+      kind: training
+      what: [resources.memory]
+      reason: it was killed for its memory (OOMKilled), so its peak is not what it needs
+unmeasured:
+  description: The jobs of which Prometheus knows no pod, such as those that are paused or wait, as namespace/name.
+  returned: success
+  type: list
+  elements: str
+  sample: [team-b/later]
+totals:
+  description:
+    - The number of C(jobs) that were looked at, of those with advice (C(advised_jobs)), and what all advice would have saved together, as
+      C(saved_gpu_hours), C(saved_gib_hours), C(saved_core_hours) and C(saved_cost).
+  returned: success
+  type: dict
+  sample: { jobs: 12, advised_jobs: 3, saved_gpu_hours: 336.0, saved_gib_hours: 36120.0, saved_core_hours: 0.0, saved_cost: 840.0 }
+notes:
+  description: What is not known of all jobs, and why.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+report:
+  description: The name of the report that M(runwhere.gpuctl.gpuctl_show) makes of this result.
+  returned: success
+  type: str
+  sample: advice
+"""
+
+from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advice.advice_info import MODULE
+
+
+def main() -> None:
+    run_module(GpuctlModule(**MODULE.arguments(), supports_check_mode=True), MODULE)
+
+
+if __name__ == "__main__":
+    main()
