@@ -88,8 +88,9 @@ def test_history_shows_the_namespace_of_the_context(ansible: Ansible, recorder: 
     ("name", "done", "verb"),
     [
         ("usage", "shown", "show"),
-        ("idle", "shown", "show"),
+        ("advise", "shown", "show"),
         ("expire", "shown", "show"),
+        ("idle", "shown", "show"),
         ("record_history", "recorded", "record"),
     ],
 )
@@ -113,6 +114,7 @@ def test_other_playbooks_about_jobs_keep_to_the_context_too(
 @pytest.mark.parametrize(
     "module",
     [
+        "gpuctl_advice_info",
         "gpuctl_expire",
         "gpuctl_idle",
         "gpuctl_job_history",
