@@ -28,7 +28,7 @@ description:
   - Only jobs created by this collection are looked at.
   - Requires permission to list deployments and statefulsets, and for jobs that are warned of or paused what M(runwhere.gpuctl.gpuctl_job) needs. The
     level V(submit) of M(runwhere.gpuctl.gpuctl_rbac) has both. It acts on the jobs of all users, as an administrator does.
-  - No level has C(create) of C(events). Without it, no events are written.
+  - Events need C(create) of C(events), which the level V(administer) has in the namespaces of jobs. Without it, no events are written.
 options:
   namespaces:
     description:

@@ -29,8 +29,8 @@ description:
   - Only jobs created by this collection are looked at, and of those only the ones that hold accelerators.
   - Requires permission to list jobs, deployments, statefulsets and pods, and with O(action=annotate) or O(action=pause) what
     M(runwhere.gpuctl.gpuctl_job) needs, which the level V(submit) of M(runwhere.gpuctl.gpuctl_rbac) has.
-  - No level has C(get) of C(pods/proxy), by which notebooks are asked, and C(create) of C(events). Without them, notebooks count as used,
-    and no events are written.
+  - No level has C(get) of C(pods/proxy), by which notebooks are asked. Without it, notebooks count as used. Events need C(create) of
+    C(events), which the level V(administer) has in the namespaces of jobs. Without it, no events are written.
 options:
   namespaces:
     description:

@@ -431,6 +431,10 @@ def test_administer_allows_what_all_modules_use(
         assert_all_well(ansible, [*administering(field, namespace, robot), pool_of_devices(field)])
         assert_all_well(ansible, submitting(namespace, field))
         assert_all_well(ansible, reading(namespace))
+        limited = compute("limited", job={"time_limit": "1h"})
+        expire = {"namespaces": [namespace], "warn_before": "2h"}
+        assert_all_well(ansible, [{"runwhere.gpuctl.gpuctl_job": {"definition": limited, "namespace": namespace}}])
+        assert_all_well(ansible, [{"runwhere.gpuctl.gpuctl_expire": expire}])
         # Dry runs need the permissions to write.
         assert_all_well(ansible, [{"runwhere.gpuctl.gpuctl_plan_info": {"src": [str(ROOT / "examples" / "cluster")]}}])
         assert refused(recorder) == set()
