@@ -74,14 +74,19 @@ def send(
         return error.code, json.loads(error.read())
 
 
+def accepted(request: Visitor) -> str:
+    """The form that a request asks for, such as metadata alone."""
+    line = next(line for line in request.head.splitlines() if line.lower().startswith("accept:"))
+    return line.partition(":")[2].strip()
+
+
 def damaging(cluster: Cluster, seed: int, said: list[str]) -> Callable[[Visitor], object]:
     """Answers as the cluster does, each third one with another value in one place."""
     chosen = random.Random(seed)
 
     def answer(request: Visitor) -> None:
-        accept = next(line for line in request.head.splitlines() if line.lower().startswith("accept:"))
         body = json.loads(request.body) if request.body else None
-        status, found = send(cluster, request.method, request.path, body, accept.partition(":")[2].strip())
+        status, found = send(cluster, request.method, request.path, body, accepted(request))
         places = list(places_in(found))
         if places and chosen.random() < 0.34:
             container, key = chosen.choice(places)
@@ -130,6 +135,7 @@ WRITERS: dict[str, tuple[str, dict[str, Any]]] = {
     "expire": ("insight.limits.expire", {"warn_before": "0"}),
     "extend": ("insight.limits.extend", {"name": "lab", "namespace": NAMESPACE, "by": "1h"}),
     "advice": ("insight.advice.advice_info", {}),
+    "placement": ("insight.placement.placement", {"name": "sft", "namespace": NAMESPACE, "cluster": "east"}),
     "stack": ("stack.stack", {"name": "s", "objects": [SETTINGS], "node_labels": {"node-1": {"example.com/a": "b"}}}),
     "stack gone": ("stack.stack", {"name": "s", "state": "absent"}),
     "kubeconfig": ("access.account_kubeconfig", {"name": "alice", "dest": "@tmp/kubeconfig"}),
@@ -205,7 +211,8 @@ def test_one_wrong_value_is_left_out_or_said(cluster: Cluster, task: str) -> Non
 
 def test_a_class_of_priority_without_a_number_is_left_out(cluster: Cluster) -> None:
     def answer(request: Visitor) -> None:
-        status, found = send(cluster, request.method, request.path, json.loads(request.body or b"null"))
+        body = json.loads(request.body or b"null")
+        status, found = send(cluster, request.method, request.path, body, accepted(request))
         for one in found.get("items", ()) if "priorityclasses" in request.path else ():
             one["value"] = {"a": 1}
         request.answer(json.dumps(found).encode(), f"{status} Status")

@@ -31,6 +31,7 @@ NOT_INJECTED = {
     "gpuctl_idle": "pauses as gpuctl_job does",
     "gpuctl_kubeconfig": "writes a file, and requests a token",
     "gpuctl_notify": "writes to a webhook; test_notify.py",
+    "gpuctl_placement": "writes one object by a create or under its version; integration/test_placement.py",
 }
 READS_ONLY = re.compile(r"gpuctl_(\w+_info|job_log|doctor|status|show)")
 NOT_FUZZED = {
@@ -81,6 +82,11 @@ PLUGINS = {
         "reads what gpuctl_job_info has returned, as its screens do",
         _PURE,
     ),
+    "plugins/lookup/_placement.py": Attacks(
+        ("unit/plugins/module_utils/insight/placement/test_placement_record.py", "DAMAGED"),
+        "reads what modules have returned, as their screens do",
+        _PURE,
+    ),
     "plugins/lookup/_saved_plan.py": Attacks(
         ("redteam/test_saved_plan.py", "tamper"), ("fuzz/test_plugins.py", "_saved_plan"), _PURE
     ),
@@ -111,6 +117,11 @@ STORES = {
         ("redteam/test_rollback.py", "gpuctl-history"),
         ("fuzz/test_stored.py", "damaged_history"),
         ("chaos/histories.py", "gpuctl_job_history"),
+    ),
+    "records of placements": Attacks(
+        ("integration/test_placement.py", "is not managed by gpuctl"),
+        ("unit/plugins/module_utils/insight/placement/test_placement_record.py", "DAMAGED"),
+        ("integration/test_placement.py", "test_a_run_that_is_killed_is_continued"),
     ),
     "the copies of restarts": Attacks(
         ("redteam/test_tenant.py", "controllerrevisions"),
@@ -177,6 +188,7 @@ WRITES: dict[str, tuple[str, ...] | str] = {
     "module_utils/insight/copy/copy_local.py": ("copied files",),
     "module_utils/insight/events/state_file.py": ("the state of the event source",),
     "module_utils/insight/job_events.py": "Events, which are for people",
+    "module_utils/insight/placement/placement_record.py": ("records of placements",),
     "module_utils/jobs/restart_copies.py": ("the copies of restarts",),
     "module_utils/jobs/runs/ledger_store.py": ("the ledger",),
     "module_utils/jobs/runs/run_store.py": ("the history",),
@@ -222,7 +234,11 @@ def source(name: str) -> str:
 
 # Modules of others, in the roles whose whole work they are: each of them is idempotent, and a second run finishes it.
 OTHER_MODULES = {
-    "roles/accelerator_stack/tasks/chart.yml": {"kubernetes.core.helm"},
+    "roles/accelerator_stack/tasks/chart.yml": {
+        "ansible.builtin.stat",
+        "kubernetes.core.helm",
+        "kubernetes.core.helm_info",
+    },
     "roles/monitoring/tasks/files.yml": {"ansible.builtin.copy", "ansible.builtin.file"},
     "roles/monitoring/tasks/grafana.yml": {
         "ansible.builtin.copy",

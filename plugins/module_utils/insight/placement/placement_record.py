@@ -81,7 +81,8 @@ def _lost(text: Any) -> tuple[Mapping[str, str], ...]:
     except (RecursionError, ValueError):
         return ()
     keys = ("cluster", "by", "at")
-    return tuple({key: str(row.get(key)) for key in keys} for row in rows if isinstance(row, dict)) if rows else ()
+    known = (row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else ()
+    return tuple({key: str(row.get(key)) for key in keys} for row in known)
 
 
 def claim(
