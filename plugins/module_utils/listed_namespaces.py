@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -29,6 +30,17 @@ class NamespacesNeeded(TaskFailed):
     @classmethod
     def after(cls, refusal: ApiError) -> NamespacesNeeded:
         return cls(f"{refusal}. Or set O(namespaces) to those that you may read.")
+
+
+@contextmanager
+def whole_cluster_unless(namespaces: Collection[str] | None) -> Iterator[None]:
+    """Without ``namespaces``, the whole cluster is listed here: if the server refuses that, raises NamespacesNeeded."""
+    try:
+        yield
+    except ApiError as error:
+        if error.is_forbidden and namespaces is None:
+            raise NamespacesNeeded.after(error) from None
+        raise
 
 
 def in_own_namespace(task: Task[Any]) -> Task[Any]:

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..module_utils.kube.errors import as_sentence
-from ..module_utils.manifest.problems import number_of
-from .merged_reports import limit_texts
-from .report import Reasons, Report, Row, Section, Table, Text
+from .acted_report import FIRST_ROWS, acted_report
+from .report import Reasons, Report, Row, Table
 from .screens import CLUSTER
 from .text_table import Column
 
@@ -28,35 +27,21 @@ _COLUMNS = (
     Column("done", "ACTION", optional=True),
     Column("why", "WHY", drop=5, optional=True),
 )
-_FIRST_ROWS = 20
 
 
 def expire_report(result: Mapping[str, Any]) -> Report:
     """The jobs that end soon or have ended, and what was done; the others are counted."""
-    rows = result["results"]
-    near = [row for row in rows if row["action"] != "none" or row["warned_at"] or not row["ends_at"]]
-    left = len(rows) - len(near)
-    summary = as_sentence(str(result["msg"]).capitalize())
-    short = f"{summary} {number_of(left, 'job')} not near the end." if left else summary
-    if left and len(near) <= _FIRST_ROWS + 1:
-        short += " Add -e gpuctl_all=true to list all."
-    own = [Text(text) for text in limit_texts(result)]
-    return Report(
-        "Time limits",
-        [
-            Section("", [_ends_table(near), Text(short), *own], on="short"),
-            Section("", [_ends_table(rows), Text(summary), *own], on="full"),
-        ],
-    )
+    near = [row for row in result["results"] if row["action"] != "none" or row["warned_at"] or not row["ends_at"]]
+    return acted_report("Time limits", result, near, _ends_table, "not near the end")
 
 
 def _ends_table(rows: Sequence[Row]) -> Table:
     cells = [
         {**row, "done": row["error"] or _done(row), "why": _why(row), "ends": _minute(row["ends_at"])} for row in rows
     ]
-    table = Table(_COLUMNS[:-1], cells, "The next to end first", noun="job", first=_FIRST_ROWS)
+    table = Table(_COLUMNS[:-1], cells, "The next to end first", noun="job", first=FIRST_ROWS)
     told = [{**row, "status": None, "reason": as_sentence(why)} for row in rows if (why := _why(row))]
-    return replace(table, columns=_COLUMNS, keep=["why"], narrow=[table, Reasons(told, _FIRST_ROWS)])
+    return replace(table, columns=_COLUMNS, keep=["why"], narrow=[table, Reasons(told, FIRST_ROWS)])
 
 
 def _done(row: Row) -> str | None:

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..module_utils.kube.errors import as_sentence
-from ..module_utils.manifest.problems import number_of
-from .merged_reports import limit_texts
-from .report import Reasons, Report, Row, Section, Table, Text
+from .acted_report import FIRST_ROWS, acted_report
+from .report import Reasons, Report, Row, Table
 from .screens import CLUSTER
 from .text_table import Column
 
@@ -29,26 +28,12 @@ _COLUMNS = (
     Column("done", "ACTION", optional=True),
     Column("reason", "WHY", drop=5),
 )
-_FIRST_ROWS = 20
 
 
 def idle_report(result: Mapping[str, Any]) -> Report:
     """The idle jobs and what was done about them; the others are counted."""
-    rows = result["results"]
-    idle = [row for row in rows if row["idle"] or row["action"] != "none"]
-    left = len(rows) - len(idle)
-    summary = f"{str(result['msg']).capitalize()}."
-    short = f"{summary} {number_of(left, 'job')} left alone." if left else summary
-    if left and len(idle) <= _FIRST_ROWS + 1:
-        short += " Add -e gpuctl_all=true to list all."
-    own = [Text(text) for text in limit_texts(result)]
-    return Report(
-        "Idle jobs",
-        [
-            Section("", [_idle_table(idle), Text(short), *own], on="short"),
-            Section("", [_idle_table(rows), Text(summary), *own], on="full"),
-        ],
-    )
+    idle = [row for row in result["results"] if row["idle"] or row["action"] != "none"]
+    return acted_report("Idle jobs", result, idle, _idle_table, "left alone")
 
 
 def _idle_table(rows: Sequence[Row]) -> Table:
@@ -60,6 +45,6 @@ def _idle_table(rows: Sequence[Row]) -> Table:
         }
         for row in rows
     ]
-    table = Table(_COLUMNS[:-1], cells, "The idle ones first", noun="job", first=_FIRST_ROWS)
-    why = Reasons([{**row, "status": None, "reason": as_sentence(row["reason"])} for row in rows], _FIRST_ROWS)
+    table = Table(_COLUMNS[:-1], cells, "The idle ones first", noun="job", first=FIRST_ROWS)
+    why = Reasons([{**row, "status": None, "reason": as_sentence(row["reason"])} for row in rows], FIRST_ROWS)
     return replace(table, columns=_COLUMNS, keep=["reason"], narrow=[table, why])

@@ -29,7 +29,7 @@ from ...kube.errors import ApiError, as_sentence
 from ...kube.resources import NODE, POD
 from ...kube.times import read_time, time_as_text
 from ...labels import GPU_TYPE, JOB_TYPE, MANAGED
-from ...listed_namespaces import NamespacesNeeded, in_requested_namespaces, read_permitted
+from ...listed_namespaces import in_requested_namespaces, read_permitted, whole_cluster_unless
 from ...namespaces import listed_namespaces
 from ...options import option
 from ...quantity import GIB
@@ -185,12 +185,8 @@ def _read_jobs(task: Task[AdviceOptions]) -> _Seen:
                 raise
             return error
 
-    try:
+    with whole_cluster_unless(namespaces):
         jobs, found, there = run_concurrently(lambda read: read(), (workloads, pods, nodes), client.concurrency)
-    except ApiError as error:
-        if error.is_forbidden and namespaces is None:
-            raise NamespacesNeeded.after(error) from None
-        raise
     seen = _Seen()
     # Of two workloads, while a job changes its kind, the newer one.
     seen.jobs = {job.id: job for job in sorted(filter(None, jobs), key=lambda job: job.created)}

@@ -17,11 +17,10 @@ from ...jobs.runs.run_history import HISTORIES, PastRun, last_visit, read_histor
 from ...jobs.submitter import read_submitter
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
-from ...kube.errors import ApiError
 from ...kube.resources import CONFIG_MAP, POD
 from ...kube.shapes import MalformedObject
 from ...labels import HISTORY, LEDGER, MANAGED, is_managed, job_name_of
-from ...listed_namespaces import NamespacesNeeded
+from ...listed_namespaces import whole_cluster_unless
 from ..fitting_lists import list_fitting, namespaces_left_out
 
 Object = Mapping[str, Any]
@@ -92,12 +91,8 @@ def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRu
         lambda: [obj for resource in WORKLOADS for obj in every(resource)],
         lambda: every(POD),
     )
-    try:
+    with whole_cluster_unless(namespaces):
         known, workloads, pods = run_concurrently(lambda read: read(), reads, client.concurrency)
-    except ApiError as error:
-        if error.is_forbidden and namespaces is None:
-            raise NamespacesNeeded.after(error) from None
-        raise
     found: KnownRuns = replace(known, workloads=workloads, pods=_pods_by_job(pods))
     return found.without(namespaces_left_out(client))
 

@@ -24,11 +24,10 @@ from ...jobs.job_options import JOB_KINDS
 from ...jobs.job_plans import plan_transition
 from ...jobs.transitions import patch_plan
 from ...kube.concurrency import run_concurrently
-from ...kube.errors import ApiError
 from ...kube.resources import POD
 from ...kube.times import now_as_text, time_as_text
 from ...labels import IDLE_WARNED_AT, JOB_TYPE, MANAGED
-from ...listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
+from ...listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted, whole_cluster_unless
 from ...namespaces import listed_namespaces
 from ...options import ConcurrencyOptions, option
 from ...policies.policy_rules import IdleLimit, strictest_limits
@@ -205,12 +204,8 @@ def _read_held_jobs(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) 
             )
         return list_fitting(client, resource, without_managed_fields, place, labels=labels)
 
-    try:
+    with whole_cluster_unless(listed):
         found = run_concurrently(read, queries, client.concurrency)
-    except ApiError as error:
-        if error.is_forbidden and listed is None:
-            raise NamespacesNeeded.after(error) from None
-        raise
     exempt = {uid for query, uids in zip(queries, found, strict=True) if query[3] for uid in uids}
     objects = [obj for query, objs in zip(queries, found, strict=True) if not query[3] for obj in objs]
     pods: dict[JobId, list[dict[str, Any]]] = defaultdict(list)

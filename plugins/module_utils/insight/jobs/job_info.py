@@ -23,7 +23,7 @@ from ...kube.errors import ApiError, KubeError, if_allowed
 from ...kube.resources import EVENT, HORIZONTAL_POD_AUTOSCALER, POD, SERVICE, Resource
 from ...kube.shapes import MalformedObject
 from ...labels import APP, JOB_TYPE, POOL, SWEEP, job_name_of, owner_of_reserved, service_name
-from ...listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
+from ...listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted, whole_cluster_unless
 from ...namespaces import allowed_namespaces, listed_namespaces
 from ...options import option
 from ...redaction import live_secret_values, masked_object, redact_messages
@@ -174,17 +174,13 @@ def _list_workloads(task: InfoTask) -> Objects:
     wanted = _status_word(task.options.status)
     of_sweep = f"{SWEEP}={task.options.sweep}" if task.options.sweep else ""  # Pods do not have this label.
     by_name = f"metadata.name={task.options.name}" if task.options.name else ""  # A workload is named as its job.
-    try:
+    with whole_cluster_unless(task.options.namespaces or None):
         return [
             obj
             for resource in WORKLOADS
             for obj in _select(task, resource, without_managed_fields, fields=by_name, labels=of_sweep)
             if wanted in (None, status_of(obj))
         ]
-    except ApiError as error:
-        if error.is_forbidden and not task.options.namespaces:
-            raise NamespacesNeeded.after(error) from None
-        raise
 
 
 def _unmanaged(task: InfoTask) -> Objects:

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ...accelerators.hardware import PoolHardware
+from ...cluster.declared import Declared
 from ...cluster.time_limits import (
     declared_seconds,
     noted_seconds,
@@ -24,7 +25,7 @@ from ...cluster.time_limits import (
 from ...given_times import seconds_of
 from ...jobs.objects.time_limit import pool_limits
 from ...kube.times import time_as_text
-from ...labels import END_WARNED_AT, EXTENDED_LIMIT, TIME_LIMIT
+from ...labels import DEFAULT_POOL, END_WARNED_AT, EXTENDED_LIMIT, POOL, TIME_LIMIT
 from ...manifest.problems import number_of
 
 NOTHING, WARN, PAUSE = "none", "warn", "pause"
@@ -53,6 +54,12 @@ class ServiceEnd:
     at: datetime
     warned_at: datetime | None
     action: str
+
+
+def pool_of(workload: Mapping[str, Any], declared: Declared) -> tuple[str, PoolHardware]:
+    """The pool of a job and what it declares; nothing for one that is not declared, as the nodes without a pool."""
+    pool = (workload["metadata"].get("labels") or {}).get(POOL) or DEFAULT_POOL
+    return pool, declared.hardware(pool) if pool in declared.pools else PoolHardware()
 
 
 def limit_of(workload: Mapping[str, Any], kind: str, pool: str, hardware: PoolHardware) -> Limit | None:

@@ -11,7 +11,6 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from ...accelerators.hardware import PoolHardware
 from ...cluster.declared import Declared, read_declared
 from ...cluster.read_jobs import JobId, job_id_of
 from ...cluster.status import is_terminating, status_of
@@ -23,11 +22,10 @@ from ...jobs.job_options import JobOptions
 from ...jobs.job_plans import plan_transition
 from ...jobs.transitions import LiveJob, keep, patch_plan, pause
 from ...kube.concurrency import run_concurrently
-from ...kube.errors import ApiError
 from ...kube.resources import DEPLOYMENT, STATEFUL_SET, Resource
 from ...kube.times import now_as_text, time_as_text
-from ...labels import DEFAULT_POOL, END_WARNED_AT, EXPIRED_AT, JOB_TYPE, MANAGED, POOL, owner_of_reserved
-from ...listed_namespaces import ListedNamespacesOptions, NamespacesNeeded, in_requested_namespaces, read_permitted
+from ...labels import END_WARNED_AT, EXPIRED_AT, JOB_TYPE, MANAGED, owner_of_reserved
+from ...listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted, whole_cluster_unless
 from ...namespaces import listed_namespaces
 from ...options import ConcurrencyOptions, option
 from ...task import ModuleSpec, Task, TaskFailed
@@ -43,6 +41,7 @@ from .end_rules import (
     expire_summary,
     limit_of,
     no_limit_reason,
+    pool_of,
     service_end,
 )
 
@@ -87,9 +86,7 @@ class Judge:
     now: datetime
 
     def end_of(self, workload: dict[str, Any]) -> ServiceEnd | None:
-        kind, pool = _kind_of(workload), (workload["metadata"].get("labels") or {}).get(POOL) or DEFAULT_POOL
-        hardware = self.declared.hardware(pool) if pool in self.declared.pools else PoolHardware()
-        limit = limit_of(workload, kind, pool, hardware)
+        limit = limit_of(workload, _kind_of(workload), *pool_of(workload, self.declared))
         return service_end(workload, limit, self.warn_before, self.now) if limit else None
 
 
@@ -137,12 +134,8 @@ def _read_services(task: Task[ExpireOptions]) -> list[dict[str, Any]]:
         resource, place = query
         return list_fitting(client, resource, _slim_service, place, labels=_SELECTOR)
 
-    try:
+    with whole_cluster_unless(listed):
         found = run_concurrently(read, product((DEPLOYMENT, STATEFUL_SET), places), client.concurrency)
-    except ApiError as error:
-        if error.is_forbidden and listed is None:
-            raise NamespacesNeeded.after(error) from None
-        raise
     return [obj for objs in found for obj in objs if _is_running_job(obj)]
 
 

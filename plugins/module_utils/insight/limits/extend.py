@@ -26,11 +26,11 @@ from ...jobs.objects.time_limit import pool_limits
 from ...jobs.select import SelectedJob
 from ...jobs.transitions import LiveJob, TransitionRefused, keep, patch_plan
 from ...kube.times import read_time, time_as_text
-from ...labels import DEFAULT_POOL, EXTENDED_LIMIT, FIELD_MANAGER, POOL
+from ...labels import DEFAULT_POOL, EXTENDED_LIMIT, FIELD_MANAGER
 from ...namespaces import NamespaceOptions, named_job
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
-from .end_rules import limit_of
+from .end_rules import limit_of, pool_of
 
 _DEADLINE = ("spec", "activeDeadlineSeconds")
 _EXTENDED = ("metadata", "annotations", EXTENDED_LIMIT)
@@ -123,10 +123,9 @@ def _time_of(job: LiveJob, declared: Declared, now: datetime) -> JobTime | None:
     workload = job.workload
     if job.has_ended:
         raise TransitionRefused("it has ended. To run it for longer, submit it again with a longer job.time_limit.")
-    pool = (workload["metadata"].get("labels") or {}).get(POOL) or DEFAULT_POOL
+    pool, hardware = pool_of(workload, declared)
     if not declared.known and pool != DEFAULT_POOL:
         raise TransitionRefused(f"it is not known how long pool {pool} lets it run: {declared.refusal}")
-    hardware = declared.hardware(pool) if pool in declared.pools else PoolHardware()
     most = pool_limits(job.kind, hardware)[1]
     if workload["kind"] == "Job":
         seconds, started = limit_seconds(workload), (workload.get("status") or {}).get("startTime")

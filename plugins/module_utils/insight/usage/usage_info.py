@@ -25,7 +25,7 @@ from ...kube.errors import ApiError, as_sentence
 from ...kube.resources import NODE, POD
 from ...kube.times import read_time, time_as_text
 from ...labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, MANAGED, POOL, SUBMITTED_BY, SWEEP, is_managed, job_name_of
-from ...listed_namespaces import NamespacesNeeded, in_requested_namespaces, read_permitted
+from ...listed_namespaces import in_requested_namespaces, read_permitted, whole_cluster_unless
 from ...namespaces import listed_namespaces
 from ...options import option
 from ...task import ModuleSpec, Task
@@ -159,14 +159,10 @@ def read_cluster(task: UsageTask, since: datetime) -> Seen:
                 raise
             return error
 
-    try:
+    with whole_cluster_unless(namespaces):
         found, jobs, past, there = run_concurrently(
             lambda read: read(), (pods, workloads, histories, nodes), client.concurrency
         )
-    except ApiError as error:
-        if error.is_forbidden and namespaces is None:
-            raise NamespacesNeeded.after(error) from None
-        raise
     seen.pods = [pod for pod in found if pod is not None]
     for job, owner, gpu_type in jobs:
         seen.owners[job] = owner
