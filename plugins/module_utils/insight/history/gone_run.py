@@ -22,12 +22,12 @@ _ENDS = {
 
 def gone_run_message(client: Client, name: str, namespaces: Sequence[str] | None) -> str | None:
     """How the last run of a job ended, and the last lines of its log; None if there is no record that may be read."""
-    from .job_history_info import history_rows
+    from .job_history_info import history_rows, recency
     from .past_runs import KnownRuns, read_recorded_runs
 
     known = if_allowed(lambda: read_recorded_runs(client, namespaces), KnownRuns())
     rows = [row for row in history_rows(known, datetime.now(timezone.utc)) if row["name"] == name]
-    return gone_run_text(max(rows, key=lambda row: row["submitted_at"] or "")) if rows else None
+    return gone_run_text(max(rows, key=recency)) if rows else None
 
 
 def gone_run_text(row: Mapping[str, Any]) -> str:

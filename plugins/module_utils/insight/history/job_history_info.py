@@ -15,7 +15,16 @@ from ...cluster.pod_times import Hold, hold_of
 from ...cluster.status import status_of
 from ...given_times import InvalidTime
 from ...jobs.job_options import JOB_KINDS
-from ...jobs.runs.run_history import RESULTS, PastRun, end_of, exit_code_of, live_keys, read_history, run_of_entry
+from ...jobs.runs.run_history import (
+    REPLACED,
+    RESULTS,
+    PastRun,
+    end_of,
+    exit_code_of,
+    live_keys,
+    read_history,
+    run_of_entry,
+)
 from ...kube.times import read_time, time_as_text
 from ...listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted
 from ...namespaces import allowed_namespaces, listed_namespaces
@@ -28,6 +37,12 @@ from .run_times import time_ago
 UNFINISHED_RUN = "Running"
 
 Row = Mapping[str, Any]
+
+
+def recency(row: Row) -> tuple[str, str, bool]:
+    """Sorts runs, the latest last. Times are whole seconds: of two runs of a job in one of them, that which was
+    replaced is the earlier one."""
+    return row["submitted_at"] or "", row["name"], row["result"] != REPLACED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +78,7 @@ def run(task: InfoTask) -> dict[str, Any]:
     if options.must_exist and not named:
         _require_name(task, every)
     rows = [row for row in named if _matches_filters(row, options, since)]
-    rows.sort(key=lambda row: (row["submitted_at"] or "", row["name"]), reverse=True)
+    rows.sort(key=recency, reverse=True)
     shown = rows[: options.limit] if options.limit else rows
     if not options.manifests:
         shown = [{**row, "manifest": None} for row in shown]
