@@ -183,7 +183,7 @@ def advise_gpus(job: JobEvidence, limits: AdviceLimits) -> Finding:
         Spread(max((p50 for p50, _p95 in busy), default=0.0), max((p95 for _p50, p95 in busy), default=0.0), needed),
         *_coverage(job.pods, _device_seconds),
         saved=_hours(job.pods) * unused,
-        reason=_unused_devices(job, unused, limits),
+        reason=_unused_devices(job, device, unused, limits),
         cost=sum(pod.held / 3600 * (pod.price or 0.0) for pod in priced) * unused if priced else None,
     )
 
@@ -361,9 +361,8 @@ def _hours(pods: Iterable[PodEvidence]) -> float:
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
-def _unused_devices(job: JobEvidence, unused: int, limits: AdviceLimits) -> str:
-    asked, device = job.asked.gpus, job.asked.device
-    assert device is not None
+def _unused_devices(job: JobEvidence, device: DeviceResource, unused: int, limits: AdviceLimits) -> str:
+    asked = job.asked.gpus
     of = f"{device.text(asked)} of each pod" if len(job.pods) > 1 else f"its {device.text(asked)}"
     number = "None" if unused == asked else str(unused)
     was = "was" if unused in (1, asked) else "were"

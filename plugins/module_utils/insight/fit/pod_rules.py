@@ -7,7 +7,7 @@ Source: pkg/scheduler/framework/plugins/{interpodaffinity,podtopologyspread}/fil
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, TypeVar
@@ -123,12 +123,12 @@ class PodRules:
             if selects(constraint.get("labelSelector"), labels) and self._is_spread_over(node, constraint):
                 counts[node.labels[constraint["topologyKey"]]] += sign
 
-    def minded(self, groups: Iterable[Iterable[PlacedPod]]) -> Iterator[PlacedPod]:
+    def minded(self, groups: Iterable[Collection[PlacedPod]]) -> Iterator[PlacedPod]:
         """Those of the pods of a namespace that its own terms may mean: groups that share their labels."""
         selectors = [one.get("labelSelector") for one in (*self._near_terms, *self._away_terms, *self._constraints)]
         for pods in groups:
-            labels = next(iter(pods)).labels
-            if any(selects(selector, labels) for selector in selectors):
+            one = next(iter(pods), None)
+            if one is not None and any(selects(selector, one.labels) for selector in selectors):
                 yield from pods
 
     def count_kept_off(self, node: RoomyNode, namespace: str, keeps_off: Iterable[Object], sign: int = 1) -> None:

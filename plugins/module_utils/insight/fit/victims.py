@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import dataclass
 from functools import cached_property
 from operator import add, floordiv, sub
+from typing import TypeAlias
 
 from ...cluster.admitted_pod import WantedPod
 from ...cluster.label_selectors import selects
@@ -40,7 +41,7 @@ _Freed = dict[JobName, list[tuple[int, tuple[int, ...]]]]  # of each job: places
 _Turns = list[tuple[int, JobName]]
 Ranks = Mapping[JobName, int]  # the places of jobs in the order in which they end
 _Needs = tuple[tuple[str, int], ...]  # resources, and how much of each
-_Ranked = tuple[Loss, int, Eviction | None]  # what is lost, or at least, and the place of the node
+_Ranked: TypeAlias = "tuple[Loss, int, Eviction | None]"  # what is lost, or at least, and the place of the node
 
 
 class _Candidates:
