@@ -152,8 +152,8 @@ def _bare_api(url: str, token: str) -> Api:
 
 
 @contextmanager
-def named(kubeconfig: Path, *, cluster_wide: bool) -> Iterator[Place]:
-    """The given cluster, in namespaces of the case's own. Cases that change nodes or roles take turns."""
+def named(kubeconfig: Path, *, cluster_wide: bool, mark: str = "") -> Iterator[Place]:
+    """The given cluster, in namespaces of the case's own, with a mark. Cases that change nodes or roles take turns."""
     import yaml
 
     config = yaml.safe_load(kubeconfig.read_text())
@@ -163,7 +163,7 @@ def named(kubeconfig: Path, *, cluster_wide: bool) -> Iterator[Place]:
     if not token:
         raise SystemExit(f"{kubeconfig}: its user has no token. Chaos needs one, because a proxy has no certificates.")
     api = _bare_api(server, token)
-    mark = secrets.token_hex(4)
+    mark = mark or secrets.token_hex(4)
     names = {"@ns": f"{PREFIX}{mark}-ns", "@other": f"{PREFIX}{mark}-other"}
     with _turn() if cluster_wide else nullcontext():
         nodes = tuple(sorted(node["metadata"]["name"] for node in api.list("node") if not _ours(node)))

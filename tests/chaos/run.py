@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import random
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Iterator
@@ -27,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / ".cache" / "collections")]
 
 import yaml  # noqa: E402
-from chaos import histories, recreations  # noqa: E402  (tests and the collection are not installed)
+from chaos import histories, placements, recreations  # noqa: E402  (tests and the collection are not installed)
 from chaos import report as reporting  # noqa: E402
 from chaos.cases import all_cases, sample  # noqa: E402
 from chaos.faults import Case, Group  # noqa: E402
@@ -42,6 +43,9 @@ SHORT = Path(__file__).with_name("short.yaml")
 
 def main() -> None:
     arguments = _arguments()
+    if arguments.placements:
+        _play_placements(arguments)
+        return
     kubeconfig = Path(given).resolve() if (given := os.environ.get("GPUCTL_TEST_KUBECONFIG")) else None
     if arguments.recreations:
         found = recreations.play(kubeconfig, arguments.recreations)
@@ -91,6 +95,18 @@ def _play_histories(names: list[str], arguments: argparse.Namespace) -> None:
         sys.exit(1)
 
 
+def _play_placements(arguments: argparse.Namespace) -> None:
+    given = os.environ.get("GPUCTL_TEST_KUBECONFIG", "")
+    kubeconfigs = [Path(path).resolve() for path in given.split(os.pathsep) if path]
+    if kubeconfigs and len(kubeconfigs) != len(placements.CLUSTERS):
+        sys.exit("GPUCTL_TEST_KUBECONFIG: placements need three clusters, a:b:c, or none for simulated ones.")
+    with tempfile.TemporaryDirectory() as directory:
+        verdict = placements.play(str(arguments.seed), arguments.placements, Path(directory), kubeconfigs)
+    print(*verdict.wrong, placements.summary(verdict), sep="\n")
+    if verdict.wrong:
+        sys.exit(1)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -101,6 +117,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--recreations", type=int, help="only recreate that many distributed trainings, at least")
     parser.add_argument("--histories", type=int, help="only that many random histories: GPU-hours against what ran")
     parser.add_argument("--history", action="append", default=[], help="only this one, e.g. 1:17; repeatable")
+    parser.add_argument("--placements", type=int, help="only that many random submits and deletes in three clusters")
     parser.add_argument("--short", action="store_true", help="the cases of short.yaml: `make chaos-short`")
     parser.add_argument("--all", action="store_true", help="every scenario, every fault, every request: hours")
     parser.add_argument("--faults", type=int, default=2000)

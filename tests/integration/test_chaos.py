@@ -6,9 +6,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from chaos import histories
+from chaos import histories, placements
 from chaos.faults import Case
 from chaos.runner import PlaybookRunner, Runner
 from chaos.stage import WRITERS, Stage, Verdict
@@ -37,6 +38,13 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, St
 def test_the_gpu_hours_of_a_random_history_are_those_of_its_pods(stages: tuple[Stage, Stage], name: str):
     verdict = histories.play(stages[0], name)
     assert verdict.wrong == [], "\n".join(verdict.turns)
+
+
+def test_random_placements_never_double_or_lose_a_job(tmp_path: Path) -> None:
+    verdict = placements.play("1", 20, tmp_path)
+    assert verdict.wrong == []
+    assert verdict.struck
+    assert verdict.killed
 
 
 @pytest.mark.parametrize("name", CASES)
