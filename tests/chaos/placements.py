@@ -350,32 +350,38 @@ def summary(verdict: PlacementVerdict) -> str:
 
 
 def play(name: str, number: int, directory: Path, kubeconfigs: Sequence[Path] = ()) -> PlacementVerdict:
-    """Play a history and judge each of its turns. After every tenth, and at its end, the same commands settle all."""
+    """Play a whole history."""
+    *_, verdict = playing(name, number, directory, kubeconfigs)
+    return verdict
+
+
+def playing(name: str, number: int, directory: Path, kubeconfigs: Sequence[Path] = ()) -> Iterator[PlacementVerdict]:
+    """Play a history and judge each of its turns: the verdict by then, after every tenth and at the end. Then each job
+    that was ever claimed is submitted again, without a fault."""
     verdict = PlacementVerdict(name)
     with sites(directory, kubeconfigs) as all_sites:
         before = all_sites.truth()
         for count, turn in enumerate(turns_of(name, number), 1):
             results = all_sites.run(turn)
             after = all_sites.truth()
+            struck = any(lane.fired for site, lane in all_sites.lanes.items() if site not in turn.silent)
             verdict.turns += 1
             verdict.silent += bool(turn.silent)
-            struck = any(lane.fired for site, lane in all_sites.lanes.items() if site not in turn.silent)
             verdict.struck += struck
             verdict.killed += struck and turn.fault in _KILLS
             verdict.exits.update(status for status, _screen in results)
-            found = [f"{name}, turn {count} ({turn}): {wrong}" for wrong in judge(turn, before, after, results)]
-            verdict.wrong += [f"{each}\n{results[-1][1]}" for each in found]
-            verdict.wrong += [f"{name}, turn {count} ({turn}): {job} was in two clusters" for job in all_sites.doubled]
+            wrong = [*judge(turn, before, after, results), *(f"job {job} was in two" for job in all_sites.doubled)]
             all_sites.doubled.clear()
+            verdict.wrong += [f"{name}, turn {count} ({turn}): {each}\n{results[-1][1]}" for each in wrong]
             before = after
             if count % _EVERY == 0 or count == number:
-                verdict.wrong += [f"{name}, after turn {count}: {wrong}" for wrong in _settle(all_sites, before)]
+                verdict.wrong += [f"{name}, after turn {count}: {each}" for each in _settle(all_sites, before)]
                 before = all_sites.truth()
-    return verdict
+                yield verdict
 
 
 def _settle(all_sites: Sites, before: Truth) -> Iterator[str]:
-    """Every job that was ever claimed is one job once it is submitted again, and then there is nothing to write."""
+    """Each is one job once it is submitted again, and then there is nothing to write."""
     for job in [job for job in JOBS if before.copies[job] or job in before.records]:
         turn = Turn((("submit", "-e", f"gpuctl_src={job}.yaml", "-e", "gpuctl_clusters=all"),), job)
         for again in (False, True):

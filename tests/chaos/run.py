@@ -101,8 +101,9 @@ def _play_placements(arguments: argparse.Namespace) -> None:
     if kubeconfigs and len(kubeconfigs) != len(placements.CLUSTERS):
         sys.exit("GPUCTL_TEST_KUBECONFIG: placements need three clusters, a:b:c, or none for simulated ones.")
     with tempfile.TemporaryDirectory() as directory:
-        verdict = placements.play(str(arguments.seed), arguments.placements, Path(directory), kubeconfigs)
-    print(*verdict.wrong, placements.summary(verdict), sep="\n")
+        for verdict in placements.playing(str(arguments.seed), arguments.placements, Path(directory), kubeconfigs):
+            print(f"  {placements.summary(verdict)}", flush=True)
+    print(*verdict.wrong, sep="\n")
     if verdict.wrong:
         sys.exit(1)
 
