@@ -20,6 +20,6 @@ def advised(spec: ModuleSpec[JobOptions]) -> ModuleSpec[JobOptions]:
 
 
 def import_advisers() -> Sequence[MakeAdviser]:
-    from .fit.job_fit import FitAdviser
+    from .fit.fit_adviser import FitAdviser
 
     return (FitAdviser,)

@@ -4,24 +4,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...cluster.declared import Declared, read_declared
+from ...cluster.declared import Declared
 from ...cluster.nodes import with_use
 from ...cluster.pod_facts import PlacedPod
 from ...cluster.read_jobs import JobId
-from ...cluster.status import pods_wanted
-from ...engine.apply import ApplyResult
-from ...engine.dry_run import Blocker
-from ...engine.plan import WORKLOAD_KINDS, Action, Plan
-from ...engine.planning import adds_replicas, starts_pods
-from ...jobs.advisers import Advised, Adviser, Fits
 from ...jobs.runs.run_history import HISTORIES
 from ...jobs.select import SelectedJob
 from ...kube.client import Client
@@ -30,91 +24,12 @@ from ...kube.errors import AnswerTooLarge, if_allowed
 from ...kube.resources import CONFIG_MAP, DEPLOYMENT, JOB, STATEFUL_SET
 from ...kube.times import read_time
 from ...labels import HISTORY, LEDGER, MANAGED
-from ...task import Task
 from ..history.job_ends import JobEnd, expected_ends, limited_service, run_lengths, slim_job
 from .fit import FitChange, FitJob, IsWanted, fit_jobs
 from .fit_changes import changed_jobs, room_of_pools
-from .fit_rows import Places, fit_row, preempts_in_vain
+from .fit_rows import Places, fit_row
 from .fit_snapshot import FitSnapshot, read_fit_snapshot
 from .quota_rivals import with_rivals
-
-if TYPE_CHECKING:
-    from ...jobs.job_options import JobOptions
-
-
-class FitAdviser(Adviser):
-    """Whether the jobs would run, from before they are applied: afterwards, what they have preempted is gone. Only in
-    check mode, with ``predict``, and without ``preempt``, which blocks those that preempt others in vain."""
-
-    unknown = "whether the jobs would run is not known"
-
-    def __init__(self, advised: Advised) -> None:
-        self._advised = advised
-        self._fits: dict[JobId, dict[str, Any]] = {}
-
-    def before(self, plans: Sequence[Plan]) -> list[Blocker]:
-        task = self._advised.task
-        if task.check_mode or task.options.predict or not task.options.preempt:
-            self._fits |= self._fits_of_plans(plans)
-        if task.options.preempt:
-            return []
-        fits = ((plan, self._fits.get((plan.namespace, plan.name))) for plan in plans)
-        return [(plan, _in_vain_problem(fit)) for plan, fit in fits if fit and preempts_in_vain(fit)]
-
-    def fits(self, results: Sequence[ApplyResult]) -> Fits:
-        return self._fits
-
-    def _fits_of_plans(self, plans: Sequence[Plan]) -> dict[JobId, dict[str, Any]]:
-        advised = self._advised
-        return fits_of(advised.task, advised.jobs, plans) if advised.builds_objects else {}
-
-
-def _in_vain_problem(fit: Mapping[str, Any]) -> str:
-    return f"{fit['reason']} Use O(preempt=true) to submit it all the same."
-
-
-def fits_of(task: Task[JobOptions], jobs: Sequence[SelectedJob], plans: Iterable[Plan]) -> dict[JobId, dict[str, Any]]:
-    """Whether the jobs that would start pods would run, what they would wait for, and which jobs they would preempt."""
-    models = {job.id: job for job in jobs}
-    starting, rolling, left = [], set(), {}
-    for plan in plans:
-        objects = tuple(step.desired for step in plan.steps if step.desired)
-        if (starts_pods(plan) or adds_replicas(plan)) and objects:
-            needed = next((step.desired for step in plan.prerequisites if step.kind == "PriorityClass"), None)
-            starting.append(replace(models[plan.namespace, plan.name], objects=objects, priority_class=needed))
-            if _rolls_pods(plan):
-                rolling.add((plan.namespace, plan.name))
-        elif (number := _pods_kept(plan)) is not None:
-            left[plan.namespace, plan.name] = number
-    if not starting:
-        return {}
-    declared = read_declared(task.client(), task.warn)
-    if task.options.wait_for_nodes:  # What is added to other pools is not known.
-        growing = declared.growing
-        starting = [job for job in starting if job.pool in growing]
-    rows = judge_jobs(task.client(), starting, declared, rolling, left)
-    return {(row["namespace"], row["name"]): row for row in rows}
-
-
-def _rolls_pods(plan: Plan) -> bool:
-    """Whether a rolling update replaces the pods: new ones come while old ones still end, as in no StatefulSet."""
-    step = plan.steps[0]
-    updates = starts_pods(plan) and step.kind == "Deployment" and step.action is Action.UPDATE
-    return updates and pods_wanted(step.live) > 0
-
-
-def _pods_kept(plan: Plan) -> int | None:
-    """How many pods a plan leaves of those that run; None if it ends none for good."""
-    if not plan.steps or plan.steps[0].kind not in WORKLOAD_KINDS:
-        return None
-    workload = plan.steps[0]
-    if workload.action is Action.DELETE:
-        return 0
-    if workload.action is not Action.UPDATE or not workload.desired:
-        return None
-    before, spec = pods_wanted(workload.live), workload.desired["spec"]
-    number = 0 if spec.get("suspend") else spec.get("replicas", before)
-    return int(number) if number < before else None
 
 
 def judge_jobs(

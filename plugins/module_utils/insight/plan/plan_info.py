@@ -36,7 +36,7 @@ from ...task import ModuleSpec, Task, TaskFailed
 from ..directory.directory_plan import DirectoryOptions, DirectoryPlan, plan_directory
 from ..directory.source_marks import only_annotates, unmarked_text
 from ..directory.undeclared import Undeclared, find_undeclared, whole_source
-from ..fit.job_fit import FitAdviser, fits_of
+from ..fit.fit_adviser import FitAdviser, fits_of
 from ..history.past_runs import read_histories
 from .plan_capacity import below_use, node_rows, pool_rows_of, quota_rows_of, team_rows
 from .plan_effects import PlanEffect, jobs_with_pods, plan_effect, with_preemptions

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advised import import_advisers
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit import job_fit
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit import fit_adviser
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs import job_info
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
@@ -41,7 +41,7 @@ def test_a_prediction_that_fails_does_not_fail_a_job(
     def judge_jobs(*_arguments: Any) -> Any:
         raise KeyError("a secret")
 
-    monkeypatch.setattr(job_fit, "judge_jobs", judge_jobs)
+    monkeypatch.setattr(fit_adviser, "judge_jobs", judge_jobs)
     warnings: list[str] = []
     options = job.JobOptions(definition=[training("train")], predict=True)
     defaults = {name: option.get("default") for name, option in job.MODULE.arguments()["argument_spec"].items()}

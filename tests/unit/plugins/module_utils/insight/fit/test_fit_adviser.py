@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.plan import Action, Plan, Step
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.job_fit import _pods_kept
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_adviser import _pods_kept
 
 
 def workload(kind: str = "Deployment", **spec: Any) -> dict[str, Any]:
