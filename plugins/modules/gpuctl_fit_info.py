@@ -22,6 +22,8 @@ description:
     preemption and PodDisruptionBudgets. Quotas and LimitRanges of the namespace count as well, and what policies
     (M(runwhere.gpuctl.gpuctl_policy)) and Pod Security levels forbid.
   - The jobs of a task are judged together. Those of a higher priority come first, and each finds what the ones before it leave.
+    Which of several jobs of one priority is scheduled first is not certain. Where they compete for the last room of nodes, or
+    for what is left of a quota, RV(results[].reason) names the others.
   - A job that exists already is judged as if it were submitted again, without its current pods.
   - What cannot be judged makes the answer V(unknown), with the reason. This applies to other schedulers and queues, to what
     the account may not read, and to jobs whose answer depends on which of several nodes the scheduler chooses. Whether the images,

@@ -83,7 +83,13 @@ def test_other_jobs_of_the_task_have_the_free_nodes(cluster: Cluster) -> None:
     first, second = perform(FIT, cluster, definition=[job("one"), job("two")])["results"]
     assert first["verdict"] == "now"
     assert second["verdict"] == "after_nodes"
-    assert second["reason"].endswith("It runs after 1 node is added, of 1 that pool burst may still get.")
+    for row, text in (
+        (first, "node-2."),
+        (second, "It runs after 1 node is added, of 1 that pool burst may still get."),
+    ):
+        other = "two" if row is first else "one"
+        either = f"Job default/{other} of this task needs its room too, and whichever is created first gets it."
+        assert row["reason"].endswith(f"{text} {either}")
     both = perform(FIT, cluster, definition=[job("one"), job("two", node_count=2)])["results"]
     assert [row["verdict"] for row in both] == ["now", "after_nodes"]
     assert both[1]["reason"].endswith("It runs after other jobs have ended and pool burst has got more nodes.")

@@ -249,6 +249,44 @@ def test_a_rolling_update_to_more_pods_than_find_room_stops_half_way(scene: Scen
     as_predicted(edited)
 
 
+def test_of_jobs_that_want_the_last_gpu_either_may_get_it(scene: Scene, recorder: Recorder) -> None:
+    """The training's pod comes from its Job, the service's from a ReplicaSet of its Deployment, in whatever order."""
+    edited, gpus = on_one_node(scene, recorder)
+    scene.job(training("rest"), gpu=gpus - 1)
+    begun(edited)
+    scene.job(compute("web", service={"replicas": 1}), gpu=1)
+    scene.job(training("new"), gpu=1)
+    scene.write()
+    team = scene.teams["a"]
+    texts = {
+        name: f"Job {team}/{other} of this task needs its room too, and {CREATED_FIRST}."
+        for name, other in (("new", "web"), ("web", "new"))
+    }
+    screen = scene.run("plan", dir="cluster", output="plan.html", force=True)
+    page = (edited.scene.ansible.directory / "plan.html").read_text()
+    for found in (screen.output, page):
+        assert all(text in " ".join(found.split()) for text in texts.values()), found
+    rows = {row["name"]: row for row in edited.plan()["results"]}
+    assert {name: row["reason"].endswith(texts[name]) for name, row in rows.items()} == {"new": True, "web": True}
+    assert sum(row["gpus_after"] for row in rows.values()) == 1
+    as_predicted(edited)
+    held = scene.held()["namespace"]
+    assert held == {team: gpus}
+
+
+def test_of_jobs_that_want_the_last_gpu_the_more_important_one_gets_it(scene: Scene, recorder: Recorder) -> None:
+    edited, gpus = on_one_node(scene, recorder)
+    scene.job(training("rest", job={"priority": "high"}), gpu=gpus - 1)
+    begun(edited)
+    scene.job(compute("web", service={"replicas": 1}), gpu=1)
+    scene.job(training("new", job={"priority": "high"}), gpu=1)
+    scene.write()
+    rows = {row["name"]: row for row in edited.plan()["results"]}
+    assert {name: row["verdict"] for name, row in rows.items()} == {"new": "now", "web": "after_jobs"}
+    assert not any(CREATED_FIRST in (row["reason"] or "") for row in rows.values())
+    as_predicted(edited)
+
+
 def on_one_node(scene: Scene, recorder: Recorder) -> tuple[Edited, int]:
     """A pool of one node, with quota for twice its GPUs, and how many these are."""
     gpus = int(scene.api.get("node", scene.field.nodes[0])["status"]["allocatable"][GPU])
@@ -280,7 +318,9 @@ def as_predicted(edited: Edited) -> None:
     contested = [  # What no node takes does not say so: it is named by the others.
         row
         for key, row in rows.items()
-        if CREATED_FIRST in (row["reason"] or "") or re.search(rf"{'/'.join(key)}\b", competing)
+        if row["verdict"] == "unknown"
+        or CREATED_FIRST in (row["reason"] or "")
+        or re.search(rf"{'/'.join(key)}\b", competing)
     ]
     preempted = {name for row in rows.values() for name in row["preempts"]}
     certain = {name for row in rows.values() if row not in contested for name in row["preempts"]}
@@ -293,7 +333,9 @@ def as_predicted(edited: Edited) -> None:
                 gone = pods.keys() - edited.scene.pods(*key).keys()
                 assert len(gone) >= max("/".join(key) in certain, row["pods_ending"]), row
                 continue
-            if row in contested:  # Its number of pods is up to the order in which they are created.
+            if (
+                row in contested
+            ):  # Its number of pods, or of those that run, is up to the order in which they are created.
                 assert edited.scene.workload(row), row
                 continue
             assert_job(edited.scene, row, was[key], pods)

@@ -45,7 +45,7 @@ _HIGHEST = 2**31  # above all priorities
 _TRIALS = 8  # ways to place the earlier jobs of a batch
 _FEW_TRIALS, _MANY_NODES = 3, 200  # On many nodes there is more room to differ, and less that depends on it.
 _ROOMIEST = 2  # the number of the trial that takes the emptiest nodes first
-_PACKED, _SPREAD = 101, 102  # numbers of trials with a target: an even one puts copies on as many nodes as it can
+PACKED, _SPREAD = 101, 102  # numbers of trials with a target: an even one puts copies on as many nodes as it can
 _STARTS = 64  # places where the first pod may go
 _LOOKED_AT = 200  # nodes of which it is said how many would take a pod
 _CONDITIONS = "node.kubernetes.io/"
@@ -71,6 +71,10 @@ class FitJob:
     undecided: tuple[str, ...] = ()
     together: bool = False
     refusals: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> JobName:
+        return self.namespace, self.name
 
     @cached_property
     def likeness(self) -> str:
@@ -108,7 +112,8 @@ class Fit:
     the jobs that have to end first. ``refusals`` say why how many nodes do not take the next pod. ``lacks`` is what
     quotas lack, and ``fits_nowhere`` that with enough of that, no node would take its pods. ``places`` are those of the
     topology where its first pod may go, and for how many there is room from there. ``rivals`` and ``replaced`` are who
-    competes with it for a quota: jobs of the task, and jobs that the task preempts.
+    competes with it for a quota: jobs of the task, and jobs that the task preempts; ``room_rivals`` are who does for
+    room on nodes.
     """
 
     job: FitJob
@@ -121,6 +126,7 @@ class Fit:
     fits_nowhere: bool = False
     rivals: tuple[JobName, ...] = ()
     replaced: tuple[JobName, ...] = ()
+    room_rivals: tuple[JobName, ...] = ()
     with_quota: str = ""  # the verdict if the quotas let it in
     refused: tuple[str, ...] = ()
     refusals: Mapping[str, int] = field(default_factory=dict)
@@ -158,6 +164,10 @@ class Cluster:
     endless: frozenset[JobName] = frozenset()  # services and notebooks without a time limit
     knows_nodes: bool = True
     leaving: Sequence[PlacedPod] = ()
+
+    def gone_before(self, jobs: Iterable[FitJob]) -> list[PlacedPod]:
+        """The pods that end before these jobs start."""
+        return [*self.leaving, *(pod for job in jobs for pod in job.replaces)]
 
 
 class Rollout(NamedTuple):
@@ -241,16 +251,16 @@ def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None
     order = sorted(range(len(jobs)), key=lambda index: -jobs[index].pod.priority)
     ordered = [jobs[index] for index in order]
     matters = len(jobs) > 1 and not _are_alike(jobs)
-    number = _FEW_TRIALS if len(cluster.world.nodes) > _MANY_NODES else _TRIALS
-    trial = _Trial(cluster, random.Random(0), 0)
+    number = number_of_trials(cluster.world)
+    trial = Trial(cluster, random.Random(0), 0)
     answers = [trial.run(ordered, variants)]
     for seed in range(1, number) if matters else ():
-        answers.append(_Trial(cluster, random.Random(seed), seed).run(ordered))
+        answers.append(Trial(cluster, random.Random(seed), seed).run(ordered))
     if matters:
         answers += _against_each_other(cluster, ordered, number)
     if matters and any(map(trial.undecided, jobs)):
         # What is not decided of a job, such as when its gates are removed, may leave the others its room.
-        answers.append(_Trial(cluster, random.Random(0), _ROOMIEST, places_undecided=False).run(ordered))
+        answers.append(Trial(cluster, random.Random(0), _ROOMIEST, places_undecided=False).run(ordered))
     fits = []
     for place, fit in enumerate(answers[0].values()):
         found = (one[place] for one in answers if place in one)
@@ -263,18 +273,22 @@ def fit_jobs(cluster: Cluster, jobs: Sequence[FitJob], variants: Variants | None
     return [of_jobs[index] for index in range(len(jobs))]
 
 
+def number_of_trials(world: World) -> int:
+    return _FEW_TRIALS if len(world.nodes) > _MANY_NODES else _TRIALS
+
+
 def _against_each_other(cluster: Cluster, jobs: Sequence[FitJob], most: int) -> Iterator[dict[int, Fit]]:
     """Answers where the jobs that share nodes with a later one leave that the least room, or the most. To the other
     jobs it makes no difference who that is, so that these are put on as few nodes as they can once."""
-    crowds = _crowds(cluster.world, jobs)
+    crowds = crowds_of(cluster.world, jobs)
     others: set[int] = set()
     for later in _crowded(cluster.world, jobs)[:most]:
         crowd = {place for place, number in enumerate(crowds) if number == crowds[later]}
         others |= set(range(len(jobs))) - crowd
-        for seed, hostile in ((_PACKED, True), (_SPREAD, True), (_PACKED, False)):
-            yield _Trial(cluster, random.Random(0), seed, jobs[later].pod, hostile).run(jobs, among=crowd)
+        for seed, hostile in ((PACKED, True), (_SPREAD, True), (PACKED, False)):
+            yield Trial(cluster, random.Random(0), seed, jobs[later].pod, hostile).run(jobs, among=crowd)
     if others:
-        yield _Trial(cluster, random.Random(0), _PACKED).run(jobs, among=others)
+        yield Trial(cluster, random.Random(0), PACKED).run(jobs, among=others)
 
 
 def _crowded(world: World, jobs: Sequence[FitJob]) -> list[int]:
@@ -289,7 +303,7 @@ def _crowded(world: World, jobs: Sequence[FitJob]) -> list[int]:
     return found
 
 
-def _crowds(world: World, jobs: Sequence[FitJob]) -> list[int]:
+def crowds_of(world: World, jobs: Sequence[FitJob]) -> list[int]:
     """The number of the crowd of each job: what jobs of one crowd get is no matter to those of another."""
     nodes = {job.pod.selection: {state.name for state in world.suitable(job.pod)[0]} for job in jobs}
     crowds: list[set[str]] = []  # of nodes
@@ -326,7 +340,7 @@ def _are_alike(jobs: Sequence[FitJob]) -> bool:
     )
 
 
-class _Trial:
+class Trial:
     """One way in which the jobs of a batch may be placed, one after the other.
 
     With a ``target``, the jobs before it go where they leave it the least room, or the most.
@@ -367,8 +381,8 @@ class _Trial:
         charged: list[tuple[QuotaState, dict[str, Any]]] = [
             (state, dict(state.used)) for states in self._cluster.quotas.values() for state in states
         ]
-        self._names = [(job.namespace, job.name) for job in jobs]
-        gone = [*self._cluster.leaving, *(pod for job in jobs for pod in job.replaces)]
+        self._names = [job.id for job in jobs]
+        gone = self._cluster.gone_before(jobs)
         for pod in gone:
             for state in self._cluster.quotas.get(pod.namespace, ()):
                 state.charge(charges_of_placed(pod), -1)
@@ -586,7 +600,7 @@ class _Trial:
                 ranks = sorted(range(len(nodes)), key=lost.__getitem__, reverse=self._hostile)
                 self._order = pod, self._moves, [nodes[rank] for rank in ranks]
             return self._order[2]
-        if self._seed in (0, _PACKED):
+        if self._seed in (0, PACKED):
             return nodes
         if self._seed in (1, 2):
             return sorted(nodes, key=lambda state: len(state.pods), reverse=self._seed == 1)

@@ -187,7 +187,7 @@ def _joint_start(fit: Fit) -> str:
 
 def _aftermath(fit: Fit) -> str:
     """What follows for others, and for its own former pods."""
-    return f"{_half_way(fit)}{_in_vain(fit)}{_competition(fit)}"
+    return f"{_half_way(fit)}{_in_vain(fit)}{competition_text(fit)}"
 
 
 def _stopped_rollout(fit: Fit) -> Rollout | None:
@@ -212,18 +212,22 @@ def _in_vain(fit: Fit) -> str:
 CREATED_FIRST = "whichever is created first gets it"
 
 
-def _competition(fit: Fit) -> str:
+def competition_text(fit: Fit) -> str:
     """Few names, so that jobs that compete for the same quota, such as those of a sweep, have the same reason."""
     if fit.verdict == NEVER:
         return ""
-    parts = [f"{_jobs(fit.rivals, _NAMED)} of this task"] if fit.rivals else []
-    if fit.replaced:
-        parts.append(f"{_jobs(fit.replaced)}, which {'is' if len(fit.replaced) == 1 else 'are'} preempted,")
+    quota = "it" if fit.lacks else "its quota"
+    return f"{_contest(fit.rivals, fit.replaced, quota)}{_contest(fit.room_rivals, (), 'its room')}"
+
+
+def _contest(rivals: Sequence[JobId], replaced: Sequence[JobId], needed: str) -> str:
+    parts = [f"{_jobs(rivals, _NAMED)} of this task"] if rivals else []
+    if replaced:
+        parts.append(f"{_jobs(replaced)}, which {'is' if len(replaced) == 1 else 'are'} preempted,")
     if not parts:
         return ""
-    text, number = " and ".join(parts), len(fit.rivals) + len(fit.replaced)
-    quota = "it" if fit.lacks else "its quota"
-    return f" {text[0].upper()}{text[1:]} {'needs' if number == 1 else 'need'} {quota} too, and {CREATED_FIRST}."
+    text, number = " and ".join(parts), len(rivals) + len(replaced)
+    return f" {text[0].upper()}{text[1:]} {'needs' if number == 1 else 'need'} {needed} too, and {CREATED_FIRST}."
 
 
 def _place_text(fit: Fit) -> str:

@@ -29,7 +29,8 @@ from .fit import FitChange, FitJob, IsWanted, fit_jobs
 from .fit_changes import changed_jobs, room_of_pools
 from .fit_rows import Places, fit_row
 from .fit_snapshot import FitSnapshot, read_fit_snapshot
-from .quota_rivals import with_rivals
+from .quota_rivals import with_quota_rivals
+from .room_rivals import with_room_rivals
 
 
 def judge_jobs(
@@ -73,7 +74,7 @@ def rows_of(
         for change, other in changed_jobs(selected[job.namespace, job.name], declared, pools, is_wanted):
             yield change, snapshot.job_of(other.objects)
 
-    fits = with_rivals(cluster.quotas, fit_jobs(cluster, judged, variants))
+    fits = with_quota_rivals(cluster.quotas, with_room_rivals(cluster, fit_jobs(cluster, judged, variants)))
     places = Places(nodes)
     rows = [fit_row(fit, job.kind, places, ends, now, cluster.endless) for fit, job in zip(fits, jobs, strict=True)]
     growing = declared.growing

@@ -13,7 +13,7 @@ from ...cluster.pod_facts import PODS, RoomyNode, roomy_node
 from ...labels import GPU_TYPE, GPU_TYPE_INTERNAL, HOSTNAME, POOL
 from ...manifest.problems import number_of
 from .fit import AFTER_JOBS, AFTER_NODES, NEVER, NOW, Fit, fit_jobs
-from .fit_rows import Places, shortage_text
+from .fit_rows import Places, competition_text, shortage_text
 from .fit_snapshot import FitSnapshot
 
 _ENOUGH = {"cpu": "100000", "memory": "1Pi"}  # of what is not declared
@@ -55,7 +55,8 @@ def after_new_nodes(
     if not number:  # Whether it runs depends on the order in which pods end and start, not on new nodes.
         return row
     them = f"{number_of(number, 'node')} {'is' if number == 1 else 'are'} added"
-    reason = f"{shortage_text(fit, places)} It runs after {them}, of {room} that pool {pool} may still get."
+    then_runs = f"It runs after {them}, of {room} that pool {pool} may still get."
+    reason = f"{shortage_text(fit, places)} {then_runs}{competition_text(fit)}"
     return {**row, "verdict": AFTER_NODES, "reason": reason, "hint": None, "after": [], "runs_at": None, "changes": []}
 
 

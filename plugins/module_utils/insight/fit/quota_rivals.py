@@ -16,7 +16,7 @@ from ...cluster.quota_fit import Charges, QuotaLack, QuotaState, charges_of_plac
 from .fit import Fit, FitJob, JobName
 
 
-def with_rivals(quotas: Mapping[str, Sequence[QuotaState]], fits: Sequence[Fit]) -> list[Fit]:
+def with_quota_rivals(quotas: Mapping[str, Sequence[QuotaState]], fits: Sequence[Fit]) -> list[Fit]:
     """The answers, with the jobs that may be created first and leave a job fewer pods than it has by itself."""
     by_namespace: dict[str, list[int]] = defaultdict(list)
     for place, fit in enumerate(fits):
@@ -52,8 +52,8 @@ class _Contest:
         gone = {pod.uid: pod for pod in (*victims, *(pod for fit in fits for pod in fit.job.replaces))}
         for pod in gone.values():
             _charge_each(states, charges_of_placed(pod), -1)
-        alone = {_name_of_job(fit.job): _let_in_first(states, fit) for fit in fits}
-        taken = {_name_of_job(fit.job): _charges_of_job(fit.job, alone[_name_of_job(fit.job)]) for fit in fits}
+        alone = {fit.job.id: _let_in_first(states, fit) for fit in fits}
+        taken = {fit.job.id: _charges_of_job(fit.job, alone[fit.job.id]) for fit in fits}
         replaced = frozenset(pod.job for pod in victims) - alone.keys()
         for name in replaced:
             taken[name] = _sum_of_charges(charges_of_placed(pod) for pod in victims if pod.job == name)
@@ -63,17 +63,13 @@ class _Contest:
 
     def rivals(self, fit: Fit) -> list[JobName]:
         """The others that use what the job lacks, if they come first. What it preempts itself comes after it."""
-        job, name = fit.job, _name_of_job(fit.job)
+        job, name = fit.job, fit.job.id
         _charge_each(self.states, self.taken[name], -1)
         lacking = {lack.resource for state in self.states for lack in _missing_quota(state, job, self.alone[name])}
         _charge_each(self.states, self.taken[name], 1)
         own = {name, *fit.evicted}
         others = ((other, charges) for other, charges in self.taken.items() if other not in own)
         return [other for other, charges in others if any(charges.get(resource) for resource in lacking)]
-
-
-def _name_of_job(job: FitJob) -> JobName:
-    return job.namespace, job.name
 
 
 def _missing_quota(state: QuotaState, job: FitJob, number: int) -> Iterator[QuotaLack]:

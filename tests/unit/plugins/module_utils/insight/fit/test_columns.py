@@ -184,9 +184,9 @@ def test_jobs_of_other_nodes_get_the_same_answers_among_all(monkeypatch: pytest.
     pods = [placed_pod(pod) for pod in running(chance, 12)]
     snapshot = FitSnapshot(nodes, pods, priority_classes=CLASSES)
     jobs = [_job(chance, snapshot, f"new-{index}") for index in range(12)]
-    assert len(set(fit_module._crowds(snapshot.cluster({}).world, jobs))) == 3
+    assert len(set(fit_module.crowds_of(snapshot.cluster({}).world, jobs))) == 3
     answers = fit_jobs(snapshot.cluster({}), jobs)
-    monkeypatch.setattr(fit_module, "_crowds", lambda world, jobs: [0] * len(jobs))
+    monkeypatch.setattr(fit_module, "crowds_of", lambda world, jobs: [0] * len(jobs))
     assert fit_jobs(snapshot.cluster({}), jobs) == answers
 
 
@@ -205,7 +205,7 @@ def test_who_minds_others_is_judged_with_all() -> None:
     rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
     jobs = [_job(chance, snapshot, f"new-{index}") for index in range(6)]
     world = snapshot.cluster({}).world
-    assert len(set(fit_module._crowds(world, jobs))) > 1
+    assert len(set(fit_module.crowds_of(world, jobs))) > 1
     for kind in ("podAffinity", "podAntiAffinity"):
         other = _job(chance, snapshot, "new-6", affinity={kind: rule})
-        assert set(fit_module._crowds(world, [*jobs, other])) == {0}
+        assert set(fit_module.crowds_of(world, [*jobs, other])) == {0}

@@ -4,6 +4,7 @@ together to a real scheduler."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -13,7 +14,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_facts 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import Fit, FitChange, fit_jobs
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_rows import Places, fit_row
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_snapshot import FitSnapshot
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.quota_rivals import with_rivals
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.quota_rivals import with_quota_rivals
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.room_rivals import with_room_rivals
 
 Object = dict[str, Any]
 GPU, HOST, RACK = "nvidia.com/gpu", "kubernetes.io/hostname", "rack"
@@ -63,7 +65,8 @@ def judged(nodes: list[Object], pods: list[Object], *jobs: Object, **lists: Any)
     lists = {"priority_classes": CLASSES, **lists}
     snapshot = FitSnapshot([roomy_node(one) for one in nodes], [placed_pod(one) for one in pods], **lists)
     cluster = snapshot.cluster({})
-    return with_rivals(cluster.quotas, fit_jobs(cluster, [snapshot.job_of([one]) for one in jobs]))
+    fits = fit_jobs(cluster, [snapshot.job_of([one]) for one in jobs])
+    return with_quota_rivals(cluster.quotas, with_room_rivals(cluster, fits))
 
 
 def verdict(nodes: list[Object], pods: list[Object], one: Object, **lists: Any) -> str:
@@ -1001,3 +1004,76 @@ def test_a_job_that_waits_for_its_gates_may_leave_its_room_to_others() -> None:
     found = {one.job.name: one for one in judged([node("a")], [], gated, job("other", gpus=8))}
     assert found["gated"].verdict == "unknown"
     assert (found["other"].verdict, found["other"].depends_on_batch) == ("unknown", True)
+
+
+# Jobs in the order of the task as (name, GPUs, priority class), free GPUs of nodes; then who names whom.
+ROOM: dict[str, tuple[list[tuple[str, int, str]], list[int], dict[str, str]]] = {
+    "all fit": ([("a", 1, ""), ("b", 1, "")], [2], {}),
+    "the last GPU": ([("a", 1, ""), ("b", 1, "")], [1], {"a": "b", "b": "a"}),
+    "unlike jobs": ([("a", 3, ""), ("b", 5, "")], [7], {"a": "b", "b": "a"}),
+    "one takes what two need": ([("a", 1, ""), ("b", 1, ""), ("c", 2, "")], [2], {"a": "b c", "b": "a c", "c": "a b"}),
+    "three for two places": ([("a", 1, ""), ("b", 1, ""), ("c", 1, "")], [2], {"a": "b c", "b": "a c", "c": "a b"}),
+    "room for one more": ([("a", 8, ""), ("b", 8, ""), ("c", 1, "")], [8, 1], {"a": "b", "b": "a"}),
+    "one never fits": ([("a", 1, ""), ("b", 9, "")], [8], {}),
+    "one waits for a job that runs": ([("a", 1, ""), ("b", 8, "")], [7], {}),
+    "priority decides": ([("a", 1, ""), ("b", 1, "high")], [1], {}),
+    "the more important one never preempts": ([("a", 1, ""), ("b", 1, "low")], [1], {"a": "b", "b": "a"}),
+    "priority decides between some": ([("a", 1, "high"), ("b", 1, ""), ("c", 1, "")], [2], {"b": "c", "c": "b"}),
+    "it depends on who is put where": ([("a", 1, ""), ("b", 8, "")], [8, 8, 8, 1], {}),
+}
+
+
+@pytest.mark.parametrize("case", ROOM)
+def test_of_jobs_that_compete_for_room_either_may_wait(case: str) -> None:
+    wanted, free, expected = ROOM[case]
+    nodes = [node(f"n{index}") for index in range(len(free))]
+    pods = [pod(f"p{index}", f"n{index}", 8 - left, 2000) for index, left in enumerate(free) if left < 8]
+    jobs = [job(name, gpus=gpus, **({"priorityClassName": one} if one else {})) for name, gpus, one in wanted]
+    found = judged(nodes, pods, *jobs)
+    named = {fit.job.name: " ".join(name for _team, name in fit.room_rivals) for fit in found if fit.room_rivals}
+    assert named == expected
+    for fit in found:
+        reason = fit_row(fit, "training", Places([]), {}, datetime(2026, 1, 1, tzinfo=timezone.utc))["reason"]
+        told = f"of this task need{'s' * (len(fit.room_rivals) == 1)} its room too, and whichever is created first"
+        assert (told in reason) is bool(fit.room_rivals), reason
+
+
+def test_jobs_that_may_preempt_compete_for_what_that_frees() -> None:
+    pods = [pod("p", "a", 8, priority=-10)]
+    fits = judged([node("a")], pods, job("one", gpus=8), job("two", gpus=8))
+    assert [(fit.verdict, fit.room_rivals) for fit in fits] == [
+        ("after_preemption", (("team", "two"),)),
+        ("after_jobs", (("team", "one"),)),
+    ]
+
+
+def test_a_job_that_depends_on_which_more_important_ones_are_first_is_not_judged() -> None:
+    jobs = [job("small", gpus=1, priorityClassName="high"), job("large", gpus=8, priorityClassName="high"), job("new")]
+    fits = judged([node("a")], [], *jobs)
+    assert [(fit.verdict, fit.room_rivals) for fit in fits] == [
+        ("now", (("team", "large"),)),
+        ("after_jobs", (("team", "small"),)),
+        ("unknown", ()),
+    ]
+    assert fits[2].depends_on_batch
+
+
+def test_jobs_that_a_quota_keeps_out_do_not_compete_for_room() -> None:
+    hard = quota({f"requests.{GPU}": "1"})
+    fits = judged([node("a", 1)], [], job("one"), job("two"), quotas={"team": [hard]})
+    assert [(fit.verdict, len(fit.rivals), fit.room_rivals) for fit in fits] == [("now", 1, ()), ("after_quota", 1, ())]
+
+
+@pytest.mark.parametrize(("free", "competes"), [(1, True), (2, False)])
+def test_a_rolling_update_needs_more_room_while_it_goes_on(free: int, competes: bool) -> None:
+    """Its first new pod needs room beside the old one. If another job takes that first, it gets no further."""
+    old = pod("old", "a", 1)
+    snapshot = FitSnapshot([roomy_node(node("a", 1 + free))], [placed_pod(old)], priority_classes=CLASSES)
+    cluster = snapshot.cluster({})
+    new = snapshot.job_of([job("web")])
+    web = replace(new, replaces=tuple(cluster.world.pods()), rolls=(1, 0))
+    fits = with_room_rivals(cluster, fit_jobs(cluster, [web, snapshot.job_of([job("other")])]))
+    assert [(fit.verdict, fit.room_rivals) for fit in fits] == [
+        ("now", (("team", "other"),) if competes else ()),
+        ("now", ()),
+    ]
