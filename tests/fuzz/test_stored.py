@@ -15,9 +15,9 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.jo
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.job_history_info import history_rows
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.past_runs import KnownRuns
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.metrics.job_metrics import MODULE as METRICS
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.cluster_usage import Seen, uses_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.gpu_usage import usage_rows
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import MODULE as USAGE
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import Seen, uses_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.restart_copies import copy_in
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.ledger import read_entries
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_history import (

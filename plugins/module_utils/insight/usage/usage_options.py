@@ -18,14 +18,20 @@ from ..prometheus.prometheus_options import PrometheusOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class AccountOptions(PrometheusOptions, ListedNamespacesOptions):
-    """A range of time, when a device counts as idle, and what an hour costs."""
+class PricesOptions(ListedNamespacesOptions):
+    """What an hour costs."""
+
+    prices: Mapping[str, Any] | None = option("dict")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountOptions(PrometheusOptions, PricesOptions):
+    """A range of time, when a device counts as idle, and the currency of prices."""
 
     range: str | None = option("str")
     start: str | None = option("str")
     end: str | None = option("str")
     idle_below: float = option("float", default=0.05)
-    prices: Mapping[str, Any] | None = option("dict")
     currency: str | None = option("str")
 
 
@@ -43,7 +49,7 @@ def check_idle_below(options: AccountOptions) -> None:
         raise TaskFailed(f"O(idle_below): {options.idle_below:g} is not a part. Use 0 to 1, such as 0.05 for 5 %.")
 
 
-def given_prices(options: AccountOptions) -> dict[str, float]:
+def given_prices(options: PricesOptions) -> dict[str, float]:
     """The price of an hour by type, partition or resource."""
     prices = {}
     for name, value in (options.prices or {}).items():

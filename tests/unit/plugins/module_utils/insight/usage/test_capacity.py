@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import slim_node
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.cluster_usage import Seen
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.measured_usage import (
     MeasuredUsage,
     NodeCapacity,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import Seen, _capacity_hours
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import _capacity_hours
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.times import read_time
 
 from ...cluster.live_objects import node

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What Kubernetes knows of the use of accelerators: the pods that are there, and those that are gone by the history."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import partial
+from typing import Any, NamedTuple
+
+from ...accelerators.catalog import catalog
+from ...cluster.declared import know_accelerators
+from ...cluster.nodes import Node, slim_node
+from ...cluster.pod_times import Hold, hold_of
+from ...cluster.read_jobs import WORKLOADS, JobId
+from ...jobs.runs.run_history import PastRun, last_visit, read_history, read_limits
+from ...kube.concurrency import run_concurrently
+from ...kube.errors import ApiError, as_sentence
+from ...kube.resources import NODE, POD
+from ...kube.times import read_time
+from ...labels import (
+    DEFAULT_POOL,
+    GPU_TYPE,
+    HISTORY,
+    JOB_TYPE,
+    MANAGED,
+    POOL,
+    SUBMITTED_BY,
+    SWEEP,
+    is_managed,
+    job_name_of,
+)
+from ...listed_namespaces import whole_cluster_unless
+from ...namespaces import listed_namespaces
+from ...task import Task
+from ..history.past_runs import note_malformed_entry, read_histories, user_of
+from .gpu_usage import Owner, Use, use_of_hold
+
+
+class SeenPod(NamedTuple):
+    """A pod, as far as accounts need it."""
+
+    namespace: str
+    job: str | None
+    pool: str | None
+    kind: str | None
+    managed: bool
+    hold: Hold
+
+
+@dataclass
+class Seen:
+    """What was read of a cluster. ``nodes`` are None without permission to list them. Pods of others are missing
+    unless ``whole`` cluster was read."""
+
+    pods: list[SeenPod] = field(default_factory=list)
+    owners: dict[JobId, Owner] = field(default_factory=dict)
+    wanted_types: dict[JobId, str] = field(default_factory=dict)
+    runs: list[PastRun] = field(default_factory=list)
+    visits: dict[str, float] = field(default_factory=dict)
+    recorded_since: dict[str, float] = field(default_factory=dict)
+    nodes: dict[str, Node] | None = None
+    whole: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def read_cluster(task: Task[Any]) -> Seen:
+    """Lists of pods, workloads, histories and nodes; all at once. Raises KubeError if pods may not be listed."""
+    client, namespaces = task.client(), listed_namespaces(task, task.options.namespaces or None)
+    places: Sequence[str | None] = namespaces if namespaces is not None else (None,)
+    seen = Seen(whole=namespaces is None)
+    know_accelerators(client, task.warn, ())
+    labels = "" if seen.whole else MANAGED
+
+    def pods() -> list[SeenPod | None]:
+        return [pod for place in places for pod in client.list_slim(POD, _slim_pod, place, labels=labels)]
+
+    def workloads() -> list[tuple[JobId, Owner, str | None]]:
+        return [
+            found
+            for place in places
+            for resource in WORKLOADS
+            for found in client.list_slim(resource, _slim_workload, place, labels=MANAGED)
+        ]
+
+    def histories() -> Any:
+        try:
+            return read_histories(client, namespaces, texts=False)
+        except ApiError as error:
+            if not error.is_forbidden:
+                raise
+            return error
+
+    def nodes() -> Any:
+        try:
+            return client.list_slim(NODE, slim_node)
+        except ApiError as error:
+            if not error.is_forbidden:
+                raise
+            return error
+
+    with whole_cluster_unless(namespaces):
+        found, jobs, past, there = run_concurrently(
+            lambda read: read(), (pods, workloads, histories, nodes), client.concurrency
+        )
+    seen.pods = [pod for pod in found if pod is not None]
+    for job, owner, gpu_type in jobs:
+        seen.owners[job] = owner
+        if gpu_type:
+            seen.wanted_types[job] = gpu_type
+    if isinstance(past, ApiError):
+        seen.notes.append(
+            f"Pods that are gone are missing, because there is no permission to read the history: {as_sentence(past)}"
+        )
+    else:
+        for namespace, config_maps in past.items():
+            seen.runs += read_history(config_maps, partial(note_malformed_entry, client)).values()
+            seen.visits[namespace] = last_visit(config_maps) or 0.0
+            seen.recorded_since[namespace] = _record_start(config_maps)
+    if isinstance(there, ApiError):
+        seen.notes.append(f"Types of GPUs and unallocated hours are not known: {as_sentence(there)}")
+    else:
+        seen.nodes = {node.name: node for node in there}
+    return seen
+
+
+def _record_start(config_maps: Iterable[dict[str, Any]]) -> float:
+    """Since when a history has all runs: it began with its newest ConfigMap, and keeps its last days."""
+    now, starts = datetime.now(timezone.utc).timestamp(), [math.inf]
+    for each in config_maps:
+        if each["metadata"]["name"] == HISTORY and (created := each["metadata"].get("creationTimestamp")):
+            starts.append(max(read_time(created).timestamp(), now - read_limits(each).days * 86_400))
+    return min(starts)
+
+
+def _slim_pod(pod: dict[str, Any]) -> SeenPod | None:
+    """None for a pod without accelerators, of which clusters have many."""
+    hold = hold_of(pod)
+    if not hold.amounts:
+        return None
+    labels = pod["metadata"].get("labels") or {}
+    return SeenPod(
+        pod["metadata"]["namespace"],
+        job_name_of(pod),
+        labels.get(POOL),
+        labels.get(JOB_TYPE),
+        is_managed(pod),
+        hold,
+    )
+
+
+def _slim_workload(workload: dict[str, Any]) -> tuple[JobId, Owner, str | None]:
+    metadata = workload["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    name = job_name_of(workload) or metadata["name"]
+    owner = Owner(
+        metadata["namespace"],
+        name,
+        labels.get(JOB_TYPE),
+        user_of(annotations.get(SUBMITTED_BY)),
+        labels.get(POOL) or DEFAULT_POOL,
+        labels.get(SWEEP),
+    )
+    selector = workload["spec"]["template"]["spec"].get("nodeSelector") or {}
+    return (metadata["namespace"], name), owner, selector.get(GPU_TYPE)
+
+
+def uses_of(seen: Seen, since: float, until: float) -> list[Use]:
+    """What each pod used in the range: those that are there by their status, those that are gone by the history."""
+    uses = []
+    # By namespace: an account that can write its ConfigMaps could write of pods elsewhere.
+    run_of_pod = {(run.namespace, uid): run for run in seen.runs for uid in run.holds}
+    for pod in seen.pods:
+        job = pod.namespace, pod.job or ""
+        run = run_of_pod.get((pod.namespace, pod.hold.uid))
+        known = owner_of_run(run) if run else seen.owners.get(job)
+        owner = known or Owner(pod.namespace, pod.job, pod.kind, None, pod.pool or DEFAULT_POOL, None)
+        uses.append(_use_of_hold(pod.hold, replace(owner, managed=pod.managed), seen, run, job, since, until))
+    there = {pod.hold.uid for pod in seen.pods}
+    for run in seen.runs:
+        for hold in run.known_holds(seen.visits.get(run.namespace, 0.0)):
+            if hold.uid not in there:
+                job = run.namespace, run.name
+                uses.append(_use_of_hold(hold, owner_of_run(run), seen, run, job, since, until))
+    return [use for use in uses if use.queued or any(use.held.values())]
+
+
+def _use_of_hold(
+    hold: Hold, owner: Owner, seen: Seen, run: PastRun | None, job: JobId, since: float, until: float
+) -> Use:
+    node = (seen.nodes or {}).get(hold.node or "")
+    wanted = run.gpu_type if run else None
+    return use_of_hold(
+        hold,
+        owner,
+        since,
+        until,
+        gpu_type=(node.gpu_type if node else None) or wanted or seen.wanted_types.get(job),
+        shared=shared_on(node, hold.amounts),
+    )
+
+
+def shared_on(node: Node | None, amounts: Iterable[str]) -> frozenset[str]:
+    """The resources that are shares of devices on a node: time-sliced ones have the name of devices."""
+    rows = (catalog().row(resource) for resource in amounts) if node and node.counted_as else ()
+    return frozenset(row.resource for row in rows if row and node and node.counted_as.get(row.profile))
+
+
+def owner_of_run(run: PastRun) -> Owner:
+    return Owner(run.namespace, run.name, run.kind, user_of(run.submitter), run.pool or DEFAULT_POOL, run.sweep)
