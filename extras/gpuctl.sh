@@ -8,7 +8,7 @@
 #   gpuctl help
 #
 # Generated from tools/gpuctl_commands.yml and playbooks/vars/playbooks.yml by tools/generate_reference.py.
-_gpuctl_first="create apply delete get query describe add remove label scale logs cp submit submit-training status fit accelerator-stack doctor advise usage history record-history monitoring idle expire extend pause resume restart rollback job-state copy onboard offboard workspace plan provision drift teardown notify requeue"
+_gpuctl_first="create apply delete get query describe add remove label scale logs cp submit submit-training status fit accelerator-stack doctor advise usage history record-history monitoring idle expire budget extend pause resume restart rollback job-state copy onboard offboard workspace plan provision drift teardown notify requeue"
 
 _gpuctl_second() {
   case "$1" in
@@ -219,6 +219,11 @@ _gpuctl_command() {
       summary='gpuctl expire'
       opts=''
       ;;
+    "budget")
+      book=budget takes=one into='' fixed=''
+      summary='gpuctl budget'
+      opts=''
+      ;;
     "extend")
       book=extend takes=one into='gpuctl_name' fixed=''
       summary='gpuctl extend NAME'
@@ -326,6 +331,7 @@ _gpuctl_command() {
     monitoring) opts="--hosts=gpuctl_hosts $opts" ;;
     idle) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --idle-for=gpuctl_idle_for --idle-below=gpuctl_idle_below --idle-action=gpuctl_idle_action --idle-grace=gpuctl_idle_grace --exempt-names=gpuctl_exempt_names --exempt-kinds=gpuctl_exempt_kinds --exempt-selectors=gpuctl_exempt_selectors --prometheus-url=gpuctl_prometheus_url --prometheus-service=gpuctl_prometheus_service --all,gpuctl_all --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     expire) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --warn-before=gpuctl_warn_before --all,gpuctl_all --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
+    budget) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --prices=gpuctl_prices --all,gpuctl_all --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     extend) opts="-n=gpuctl_namespace --name=gpuctl_name --by=gpuctl_by --until=gpuctl_until --namespace=gpuctl_namespace --takeover,gpuctl_takeover --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     pause) opts="-f+gpuctl_src -n=gpuctl_namespace --yes,gpuctl_confirm={{gpuctl_name|default}} --name=gpuctl_name --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --confirm=gpuctl_confirm --force,gpuctl_force --takeover,gpuctl_takeover --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     resume) opts="-f+gpuctl_src -n=gpuctl_namespace --name=gpuctl_name --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --force,gpuctl_force --takeover,gpuctl_takeover --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
@@ -400,6 +406,8 @@ idle                            Find jobs that hold GPUs without using them,
                                 warn of them, and pause them later
 expire                          Warn of notebooks and services that reach their
                                 time limit, and pause them then
+budget                          Count the GPU-hours of budgets, and limit the
+                                namespaces that have used up theirs
 extend NAME                     Let a job run for longer than its time limit
 pause NAME                      Pause a job and release its GPUs
 resume NAME                     Resume a paused job

@@ -17,12 +17,12 @@ RESERVED_NAMESPACES = "kube-"  # the prefix of Kubernetes' own namespaces
 POOLS_LEASE = "pools"  # the Lease that serializes changes of pools
 PULL_SECRET = "gpuctl-registry"  # the Secret of a namespace with the credentials of image registries
 OBJECT_COUNTS = "gpuctl-object-counts"  # the ResourceQuota of a namespace that limits how many objects it has
+GPU_HOURS_UNTIL = "gpuctl-gpu-hours-until-"  # the ResourceQuota of a budget; the day of its next period follows
 TOKEN_SECRET = "gpuctl-tokens"  # the Secret of a namespace to whose keys jobs refer
 LEDGER = "gpuctl-ledger"  # the ConfigMap of each namespace that records its trainings
 HISTORY = "gpuctl-history"  # the ConfigMap of each namespace that records the runs of its jobs; full ones have a suffix
 
-# Of a namespace: the level that the API server enforces on its pods, and of which it warns when a workload is written.
-POD_SECURITY = "pod-security.kubernetes.io/"
+POD_SECURITY = "pod-security.kubernetes.io/"  # of a namespace: the levels that the API server enforces, and warns of
 POD_SECURITY_ENFORCED = f"{POD_SECURITY}enforce"
 
 RESERVED_POOLS = {  # names that are not valid for pools, and why
@@ -57,6 +57,7 @@ SECRET_ENV = f"{PREFIX}secret-env"  # an annotation: the variables that the mani
 RESTART_OF = f"{PREFIX}restart-of"  # on a ControllerRevision: the job that is restarted
 CHANGED_BY = f"{PREFIX}changed-by"  # an annotation: the run that changed pools last
 SHARES = f"{PREFIX}shares"  # an annotation of ResourceQuotas: the shares of pools, as a JSON map
+GPU_HOURS = f"{PREFIX}gpu-hours"  # an annotation of ResourceQuotas: a budget, and of the budget's own what is used
 PLANNED_ON = f"{PREFIX}planned-on"  # an annotation: the newest versions of the nodes and ConfigMaps that it had read
 SOURCE = f"{PREFIX}source"  # an annotation: what declares the object, such as a directory of a repository
 TIME_LIMIT = f"{PREFIX}time-limit"  # an annotation of workloads: how long a job may run, as it is declared (12h)
@@ -73,8 +74,7 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 PAUSED_REPLICAS = f"{PREFIX}paused-replicas"  # an annotation: the replicas of a paused job
 IDLE_WARNED_AT = f"{PREFIX}idle-warned-at"  # an annotation of workloads: when gpuctl_idle found their accelerators idle
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"  # an annotation of pod templates: as kubectl rollout restart sets it
-# Annotations of pods: where to scrape them. Not Prometheus' own, but what its charts look for by default.
-SCRAPE = "prometheus.io/scrape"
+SCRAPE = "prometheus.io/scrape"  # annotations of pods, which Prometheus' charts look for by default
 SCRAPE_PORT = "prometheus.io/port"
 SCRAPE_PATH = "prometheus.io/path"
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"  # Kueue admits workloads with this label

@@ -231,6 +231,11 @@ results:
             - V(now) or V(after_preemption). If neither can be had, and the job never runs otherwise, V(after_jobs), or V(unknown) if it
               may also run before that.
           type: str
+    gpu_hours:
+      description:
+        - Budget of the namespace, as RV(runwhere.gpuctl.gpuctl_quota_info#module:results[].gpu_hours). C(cost) are the GPU-hours that the job takes
+          until its time limit, V(none) without one, and C(cost_per_day) those of a day. V(none) without a budget, and for a job without whole GPUs.
+      type: dict
     unknown:
       description: What cannot be judged. Empty unless the verdict is V(unknown), or V(never) in spite of that.
       type: list

@@ -139,6 +139,23 @@ results:
       type: dict
       sample: {"training-pool": 8}
       version_added: 1.1.0
+    gpu_hours:
+      description:
+        - Budget of GPU-hours, with the period of now (C(since), C(until)), and what was C(used) of it and C(left) when
+          M(runwhere.gpuctl.gpuctl_budget) recorded that last (C(counted_at)). These are V(none) until it has counted in the period. V(none) without
+          a budget.
+      type: dict
+      sample:
+        limit: 5000
+        per: month
+        then: refuse
+        used: 4210.0
+        left: 790.0
+        percent: 84.2
+        since: "2026-01-01T00:00:00Z"
+        until: "2026-02-01T00:00:00Z"
+        counted_at: "2026-01-26T10:15:04Z"
+      version_added: 1.1.0
     pod_security:
       description:
         - Pod Security Standard that the namespace enforces, set by this collection or not. V(none) if it has no label, or if the

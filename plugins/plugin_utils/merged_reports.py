@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..module_utils.insight.advice.advice_rules import FIELDS
+from ..module_utils.insight.budgets.budget_rules import budget_summary
 from ..module_utils.insight.drift.drift_rows import DRIFT_LEVELS
 from ..module_utils.insight.fit.fit import NOW
 from ..module_utils.insight.fit.fit_rows import VERDICTS, fit_summary
@@ -166,6 +167,14 @@ def _merged_ends(rows: list[dict[str, Any]], _read: Mapping[str, Result]) -> dic
     }
 
 
+def _merged_budgets(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dict[str, Any]:
+    return {
+        "results": rows,
+        "notes": _named_by_cluster({name: result["notes"] for name, result in read.items()}),
+        "msg": budget_summary(rows),
+    }
+
+
 def _merged_drift(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dict[str, Any]:
     return {
         "results": sorted(rows, key=lambda row: DRIFT_LEVELS.index(row["level"])),
@@ -235,6 +244,7 @@ _MERGES: Mapping[str, Callable[[list[dict[str, Any]], Mapping[str, Result]], dic
     "advice": _merged_advice,
     "idle_jobs": _merged_idle,
     "ended_jobs": _merged_ends,
+    "budgets": _merged_budgets,
     "drift": _merged_drift,
     "plan": _merged_plan,
     "doctor": _merged_doctor,

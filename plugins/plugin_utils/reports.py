@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .advice_report import advice_report
+from .budget_report import budget_report
 from .drift_report import drift_report
 from .expire_report import expire_report
 from .fit_report import fit_report
@@ -35,6 +36,7 @@ _REPORTS: Mapping[str, Callable[[Result], Report]] = {
     "recorded_runs": recorded_report,
     "idle_jobs": idle_report,
     "ended_jobs": expire_report,
+    "budgets": budget_report,
     "placement": placement_report,
     "description": description_report,
 }

@@ -88,6 +88,7 @@ _QUOTA_COLUMNS = (
     Column("shown_gpu", "GPUS"),
     Column("shown_cpu", "CPU"),
     Column("shown_memory", "MEMORY"),
+    Column("shown_gpu_hours", "GPU-HOURS", optional=True),
 )
 _NODE_COLUMNS = (
     CLUSTER,
@@ -348,11 +349,12 @@ def quotas_block(quotas: Sequence[Row], unreadable: Mapping[str, str], width: in
     most_used = sorted(quotas, key=_percent, reverse=True)
     shown = most_used[: room.rows] if room and _exceeds(room, quotas) else quotas
     rows = [{**row, **{f"shown_{key}": _use_text(row.get(key)) for key in ("gpu", "cpu", "memory")}} for row in shown]
+    rows = [{**row, "shown_gpu_hours": _hours_text(row.get("gpu_hours"))} for row in rows]
     return table_lines(rows, _QUOTA_COLUMNS, width) + rest_line(len(quotas) - len(shown), "quota")
 
 
 def _percent(quota: Row) -> float:
-    uses = [quota.get(key) or {} for key in ("gpu", "cpu", "memory")]
+    uses = [quota.get(key) or {} for key in ("gpu", "cpu", "memory", "gpu_hours")]
     return max((use.get("percent") or 0.0 for use in uses), default=0.0)
 
 
@@ -360,6 +362,14 @@ def _use_text(use: Mapping[str, Any] | None) -> str:
     if not use:
         return "no limit"
     return f"{_UNKNOWN if use['used'] is None else use['used']} of {use['hard']}"
+
+
+def _hours_text(budget: Mapping[str, Any] | None) -> str | None:
+    """``4,210 of 5,000 until 2026-12-01``"""
+    if not budget:
+        return None
+    used = _UNKNOWN if budget["used"] is None else f"{budget['used']:,.0f}"
+    return f"{used} of {budget['limit']:,} until {budget['until'][:10]}"
 
 
 def jobs_block(jobs: Sequence[Row], width: int, *, room: Room | None, paint: Paint) -> list[str]:
@@ -606,10 +616,31 @@ def changes_screen(
         reasons_block(errors, width, most),
         reasons_block(preempting, width, None),
         reasons_block([*sorted(predicted, key=by_verdict), *waiting], width, most),
+        *(wrapped(text, width) for text in gpu_hours_texts(rows)),
         *(_last_lines(row) for row in [row for row in rows if row.get("log")][: None if everything else _LOGS]),
         wrapped(summary, width) if summary else [],
     ]
     return joined_blocks(blocks)
+
+
+def gpu_hours_texts(rows: Iterable[Row]) -> Iterator[str]:
+    """What is left of the budgets of jobs, and what the jobs take of it."""
+    by_budget: dict[tuple[str | None, str], list[Row]] = {}
+    for row in rows:
+        if hours := (row.get("fit") or {}).get("gpu_hours"):
+            by_budget.setdefault((row.get("cluster"), row["namespace"]), []).append(hours)
+    for (cluster, namespace), found in by_budget.items():
+        place, budget = f"{namespace} in {cluster}" if cluster else namespace, found[0]
+        cost = sum(each["cost"] or 0.0 for each in found)
+        daily = sum(each["cost_per_day"] for each in found if each["cost"] is None)
+        left = "an unknown part" if budget["left"] is None else f"{budget['left']:,.0f}"
+        parts = [f"up to {cost:,.0f} until their time limits"] if cost else []
+        parts += [f"{daily:,} a day without one"] if daily else []
+        text = f"GPU-hours of {place}: {left} of {budget['limit']:,} are left until {budget['until'][:10]}. "
+        text += f"The jobs take {' and '.join(parts)}."
+        if budget["left"] is not None and cost > budget["left"]:
+            text += " That is more than is left."
+        yield text
 
 
 def _preempting(row: Row) -> Row:

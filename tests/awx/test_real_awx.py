@@ -416,6 +416,10 @@ def run_since_hours(configured: Configured, manifest: dict[str, Any]) -> None:
         configured.cluster.set_clock()
 
 
+def test_budgets_are_counted(configured: Configured):
+    succeeds(configured, "GPU budgets")
+
+
 def test_an_idle_job_is_warned_of_and_paused_later(configured: Configured):
     api = configured.api
     run_since_hours(configured, training("unused"))

@@ -196,9 +196,9 @@ def test_scheduled_templates_run_regularly(configured: Configured):
         for schedule in awx.objects["schedules"].values()
         for template in [awx.objects["job_templates"][schedule["unified_job_template"]]]
     }
-    assert set(templates) == {"drift.yml", "doctor.yml", "record_history.yml", "idle.yml", "expire.yml"}
+    assert set(templates) == {"drift.yml", "doctor.yml", "record_history.yml", "idle.yml", "expire.yml", "budget.yml"}
     assert json.loads(templates["drift.yml"]["extra_vars"]) == {"gpuctl_dir": "cluster"}
-    for name in ("record_history.yml", "idle.yml", "expire.yml"):
+    for name in ("record_history.yml", "idle.yml", "expire.yml", "budget.yml"):
         assert json.loads(templates[name]["extra_vars"])["gpuctl_all_namespaces"] is True, name
 
 

@@ -133,6 +133,7 @@ WRITERS: dict[str, tuple[str, dict[str, Any]]] = {
     "record": ("insight.history.job_history", {}),
     "idle": ("insight.idle.idle_jobs", {}),
     "expire": ("insight.limits.expire", {"warn_before": "0"}),
+    "budget": ("insight.budgets.count_budgets", {}),
     "extend": ("insight.limits.extend", {"name": "lab", "namespace": NAMESPACE, "by": "1h"}),
     "advice": ("insight.advice.advice_info", {}),
     "placement": ("insight.placement.placement", {"name": "sft", "namespace": NAMESPACE, "cluster": "east"}),

@@ -24,6 +24,7 @@ from .test_playbooks import VARIABLES
 
 # Modules that write nothing to a cluster, or whose every write is that of another module.
 NOT_INJECTED = {
+    "gpuctl_budget": "writes as gpuctl_quota does; integration/test_budget.py",
     "gpuctl_copy": "writes into containers, which the simulator does not run; test_log.py, test_server.py",
     "gpuctl_drift": "writes what gpuctl_job and others do; test_half_way.py",
     "gpuctl_expire": "pauses as gpuctl_job does; integration/test_expire.py",

@@ -32,6 +32,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "record_history": {},
     "idle": {"prometheus_url": "http://127.0.0.1:9"},
     "expire": {},
+    "budget": {},
     "doctor": {},
     "fit": {"src": "@dir"},
     "submit": {"src": "@dir"},

@@ -36,6 +36,7 @@ TEXTS = [
 ]  # fmt: skip
 POOL = {"kind": "pool", "pool": {"name": "p1"}, "nodes": {"node-1": {}}}
 WORKSPACE = {"namespace": "w", "object_counts": {"configmaps": 500}, "claim": {"name": "data", "size": "1Gi"}}
+LIMITS = {"gpu": 2, "gpu_hours": {"limit": 10}}
 PROFILE = "vendor: acme\nresources: {gpu: acme.example.com/gpu}\n"
 
 
@@ -45,7 +46,8 @@ def stocked() -> Iterator[Cluster]:
     with Cluster(nodes=2).running() as cluster:
         what: list[tuple[str, dict[str, Any]]] = [
             ("pools.pool", {"definition": POOL}),
-            ("quotas.quota", {"definition": {"kind": "quota", "quota": {"name": "q"}, "users": {"new": {"gpu": 2}}}}),
+            ("quotas.quota", {"definition": {"kind": "quota", "quota": {"name": "q"}, "users": {"new": LIMITS}}}),
+            ("insight.budgets.count_budgets", {"all_namespaces": True}),
             ("jobs.job", {"definition": [*JOBS, training("queued")], "namespace": NAMESPACE}),
             ("jobs.job", {"name": "web", "namespace": NAMESPACE, "state": "paused"}),
             ("access.policy", {"definition": POLICY}),
@@ -66,6 +68,7 @@ def test_the_cluster_has_something_in_every_store(stocked: Cluster) -> None:
         obj["metadata"]["name"] for kind in kinds for obj in stocked.call(lambda kind=kind: stocked.registry.list(kind))
     }
     assert labels.OBJECT_COUNTS in names
+    assert any(name.startswith(labels.GPU_HOURS_UNTIL) for name in names)
     assert {labels.LEDGER, labels.HISTORY, labels.ACCELERATORS_CONFIG_MAP, labels.POOLS_LEASE} <= names
     assert {labels.pool_config_map_name("p1"), labels.policy_config_map_name("p")} <= names
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..kube.resources import Object
 from ..kube.times import read_time
-from ..labels import KUEUE_QUEUE
+from ..labels import GPU_HOURS_UNTIL, KUEUE_QUEUE
 from ..manifest.problems import number_of
 from ..quantity import parse
 from ..redaction import live_secret_values, redact_messages
@@ -628,9 +628,25 @@ def too_small_quota(quota: QuotaRefusal, number: int) -> PendingReason | None:
     }
     if not impossible:
         return None
+    if budget := used_up_budget(quota.quota):
+        return PendingReason(*budget, final=True, predicted=True)
     each = "; ".join(f"{name}: {text}" for name, text in by_resource(impossible))
     text = f"quota {quota.quota} of the namespace is too small for the job ({each})"
     return PendingReason(text, "Request less, or have the quota raised", final=True, predicted=True)
+
+
+_BUDGET = re.compile(rf"{GPU_HOURS_UNTIL}(?P<day>\d{{4}}-\d\d-\d\d)(?P<low>-low)?")
+
+
+def used_up_budget(quota: str) -> tuple[str, str] | None:
+    """What it means that a quota of this name refuses pods, and what to do, if it is that of a budget of GPU-hours."""
+    found = _BUDGET.fullmatch(quota)
+    if found is None:
+        return None
+    text = f"the GPU-hours of the namespace are used up until {found['day']} 00:00 UTC"
+    if found["low"]:
+        return f"{text}, except for jobs with priority low", "Submit it with priority low, or have the budget raised"
+    return text, "Submit it again then, or have the budget raised"
 
 
 def by_resource(texts: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -6,13 +6,12 @@ A task without advisers does the same work. One that fails is a warning: the job
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..cluster.read_jobs import JobId
-from ..engine.apply import ApplyResult
 from ..engine.dry_run import Blocker
 from ..engine.plan import Plan
 from ..kube.errors import KubeError
@@ -44,8 +43,8 @@ class Adviser:
         """Look at plans before they are applied; called again for those that are planned again. What blocks some."""
         return []
 
-    def fits(self, results: Sequence[ApplyResult]) -> Fits:
-        """For the field ``fit`` of each result."""
+    def fits(self) -> Fits:
+        """For the field ``fit`` of each result, once all is applied."""
         return {}
 
 
@@ -64,10 +63,11 @@ class Advisers:
             self._ask_advisers(lambda adviser: found.extend(adviser.before(plans)))
         return found
 
-    def fits(self, results: Sequence[ApplyResult]) -> Fits:
+    def fits(self, plans: Iterable[Plan]) -> Fits:
+        """``plans``: what was applied."""
         found: dict[JobId, Mapping[str, Any]] = {}
-        if any(result.plan.changed for result in results):
-            self._ask_advisers(lambda adviser: found.update(adviser.fits(results)))
+        if any(plan.changed for plan in plans):
+            self._ask_advisers(lambda adviser: found.update(adviser.fits()))
         return found
 
     def _ask_advisers(self, ask: Callable[[Adviser], None]) -> None:

@@ -124,7 +124,7 @@ def run(task: Task[JobOptions], state: State | None = None, jobs: list[SelectedJ
     if not options.missing_ok and results and all(result.plan.missing for result in results):
         raise TaskFailed(_nothing_to_delete(results))
     problems += _failed_before(applied) if options.wait else []
-    report = _task_result(task, results, waited, advisers.fits(applied))
+    report = _task_result(task, results, waited, advisers.fits(each.plan for each in applied))
     if problems:
         raise TaskFailed("\n".join(problems), **{name: value for name, value in report.items() if name != "msg"})
     return report

@@ -11,6 +11,21 @@ from ._pydantic import Field, model_validator
 from .manifest_blocks import Block, Section, VersionedManifest
 
 
+class GpuHours(Block):
+    """A budget of GPU-hours."""
+
+    limit: rules.PositiveCount = Field(description="GPU-hours of a period.", examples=[5000])
+    per: Literal["day", "week", "month"] = Field(
+        default="month", description="The period, by the calendar in UTC. Weeks begin on Monday."
+    )
+    warn_at: rules.Percentage = Field(default="80%", description="From which part on the use is warned of.")
+    then: Literal["refuse", "low_priority"] = Field(
+        default="refuse",
+        description="What is done once it is used up, until the next period: no new pod gets GPUs (refuse), or only "
+        "those of jobs with priority low (low_priority). What runs goes on.",
+    )
+
+
 class Limits(Block):
     """The resource limits of a namespace. Omitted resources are unlimited."""
 
@@ -46,6 +61,11 @@ class Limits(Block):
         examples=[{"training-pool": 8}],
     )
     pods: rules.Count | None = Field(default=None, description="Number of pods.", examples=[20])
+    gpu_hours: GpuHours | None = Field(
+        default=None,
+        description="Budget of GPU-hours, which M(gpuctl_budget) counts and enforces.",
+        examples=[{"limit": 5000, "per": "month", "warn_at": "80%", "then": "refuse"}],
+    )
 
     @model_validator(mode="after")
     def _each_limit_once(self) -> Limits:

@@ -498,6 +498,7 @@ Count = Annotated[int, integer_rule(0, 4)]
 PositiveCount = Annotated[int, integer_rule(1, 2)]
 NodeCount = Annotated[int, integer_rule(1, 2, highest=MAX_NODE_COUNT)]
 Percent = Annotated[int, integer_rule(1, 30, highest=100)]
+Percentage = Annotated[str, text_rule("(100|[1-9][0-9]?)%", 4, "percentage", "1% to 100%", "80%")]
 # MPS serves 48 clients of a GPU (docs.nvidia.com/deploy/mps). accelerator_stack has a configuration for each number.
 SharedBy = Annotated[int, integer_rule(2, 4, highest=48)]
 StartupTimeout = Annotated[int, integer_rule(1, 1800, highest=_LONGEST_STARTUP)]

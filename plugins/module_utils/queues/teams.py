@@ -47,7 +47,9 @@ def teams_in(resource_quotas: Iterable[Mapping[str, Any]]) -> list[Team]:
     """The namespaces with a quota of ours. Other ResourceQuotas limit them, too."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for obj in resource_quotas:
-        found.setdefault(obj["metadata"]["namespace"], []).append(obj)
+        # With less than it uses, a queue would let others preempt what runs. A used-up budget stops nothing.
+        if not obj["metadata"]["name"].startswith(labels.GPU_HOURS_UNTIL):
+            found.setdefault(obj["metadata"]["namespace"], []).append(obj)
     teams = []
     for namespace, quotas in sorted(found.items()):
         own = [obj for obj in quotas if labels.is_managed(obj)]

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 from ..cluster.declared import read_declared
@@ -14,12 +15,13 @@ from ..kube.concurrency import run_concurrently
 from ..kube.errors import if_allowed
 from ..kube.resources import NAMESPACE, RESOURCE_QUOTA
 from ..kube.shapes import MalformedObject
-from ..labels import MANAGED, QUOTA, pod_security_of
+from ..labels import MANAGED, pod_security_of
 from ..listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted
 from ..namespaces import allowed_namespaces, listed_namespaces
 from ..options import option
 from ..queues.teams import shares_of
 from ..task import ModuleSpec, Task
+from .gpu_hours import gpu_hours_row
 from .usage import description_of, no_usage, over_quota, quota_name_of, unknown_extended_keys, usage
 
 
@@ -47,9 +49,9 @@ def run(task: Task[QuotaInfoOptions]) -> dict[str, Any]:
 def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     """Warns of a quota that is in none of the namespaces."""
     namespaces, name = listed_namespaces(task, task.options.namespaces), task.options.name
-    everything = sorted(
-        _list_quotas(task, namespaces), key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"])
-    )
+    listed = _list_quotas(task, namespaces)
+    everything = [obj for obj in listed if quota_name_of(obj)]
+    everything.sort(key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))
     # Filtered by name here, because any name is allowed but not every one is valid in a selector.
     found = [obj for obj in everything if name is None or quota_name_of(obj) == name]
     if name and not found:
@@ -57,7 +59,8 @@ def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     levels = _pod_security(task.client(), namespaces) if found else {}
     if any(unknown_extended_keys(obj) for obj in found):
         read_declared(task.client(), task.warn)
-    rows = [_quota_row(obj, levels, full=task.options.full) for obj in found]
+    now = datetime.now(timezone.utc)
+    rows = [_quota_row(obj, levels, full=task.options.full) | {"gpu_hours": _budget(obj, listed, now)} for obj in found]
     # Which quota an object belongs to that cannot be read, its labels may not say.
     rows += [_malformed_row(each) for each in task.malformed_objects() if each.kind == RESOURCE_QUOTA.kind]
     return rows
@@ -70,7 +73,7 @@ def _list_quotas(task: Task[QuotaInfoOptions], namespaces: list[str] | None) -> 
     client = task.client()
 
     def read(namespace: str | None) -> list[dict[str, Any]]:
-        return client.list_objects(RESOURCE_QUOTA, namespace, labels=f"{MANAGED},{QUOTA}")
+        return client.list_objects(RESOURCE_QUOTA, namespace, labels=MANAGED)  # Those of gpuctl_budget as well.
 
     found = run_concurrently(read, [None] if namespaces is None else namespaces, client.concurrency)
     return [obj for objects in found for obj in objects]
@@ -94,7 +97,12 @@ def _pod_security(client: Client, namespaces: list[str] | None) -> dict[str, str
 def _malformed_row(obj: MalformedObject) -> dict[str, Any]:
     """The row of a ResourceQuota that cannot be read."""
     where = {"name": None, "namespace": obj.namespace, "description": None, "pod_security": None}
-    return {**where, **no_usage(), "shares": {}, "over_quota": [], "problem": obj.sentence}
+    return {**where, **no_usage(), "gpu_hours": None, "shares": {}, "over_quota": [], "problem": obj.sentence}
+
+
+def _budget(quota: dict[str, Any], listed: Iterable[dict[str, Any]], now: datetime) -> dict[str, Any] | None:
+    namespace = quota["metadata"]["namespace"]
+    return gpu_hours_row(quota, (each for each in listed if each["metadata"]["namespace"] == namespace), now)
 
 
 def _quota_row(obj: dict[str, Any], levels: Mapping[str, str | None], *, full: bool) -> dict[str, Any]:

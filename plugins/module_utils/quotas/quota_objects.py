@@ -42,7 +42,7 @@ def resource_quota(quota: Quota, name: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
-        "metadata": _with_shares(_quota_metadata(quota, name), limits),
+        "metadata": _with_notes(_quota_metadata(quota, name), limits),
         "spec": sparse({"hard": hard}),
     }
 
@@ -91,12 +91,12 @@ def _default_limit(limit: str, most: Fraction, unit: Fraction, suffix: str) -> s
     return canonical(f"{max(amount // unit, 1)}{suffix}")
 
 
-def _with_shares(metadata: Object, limits: Limits) -> Object:
-    """Shares are no limits of Kubernetes': gpuctl makes queues of them."""
-    if not limits.shares:
-        return metadata
-    shares = json.dumps(limits.shares, sort_keys=True)
-    return {**metadata, "annotations": {**metadata.get("annotations", {}), labels.SHARES: shares}}
+def _with_notes(metadata: Object, limits: Limits) -> Object:
+    """What is no limit of Kubernetes': gpuctl makes queues of shares, and gpuctl_budget enforces budgets."""
+    hours = limits.gpu_hours and limits.gpu_hours.model_dump()
+    given = {labels.SHARES: limits.shares, labels.GPU_HOURS: hours}
+    notes = {key: json.dumps(value, sort_keys=True) for key, value in given.items() if value}
+    return sparse({**metadata, "annotations": {**metadata.get("annotations", {}), **notes}})
 
 
 def _quota_metadata(quota: Quota, name: str) -> Object:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ...cluster.declared import read_declared
 from ...cluster.read_jobs import JobId
 from ...cluster.status import pods_wanted
-from ...engine.apply import ApplyResult
 from ...engine.dry_run import Blocker
 from ...engine.plan import WORKLOAD_KINDS, Action, Plan
 from ...engine.planning import adds_replicas, starts_pods
@@ -43,7 +42,7 @@ class FitAdviser(Adviser):
         fits = ((plan, self._fits.get((plan.namespace, plan.name))) for plan in plans)
         return [(plan, _in_vain_problem(fit)) for plan, fit in fits if fit and preempts_in_vain(fit)]
 
-    def fits(self, results: Sequence[ApplyResult]) -> Fits:
+    def fits(self) -> Fits:
         return self._fits
 
     def _fits_of_plans(self, plans: Sequence[Plan]) -> dict[JobId, dict[str, Any]]:

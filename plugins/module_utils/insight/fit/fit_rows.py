@@ -13,7 +13,7 @@ from ...cluster.nodes import Node
 from ...cluster.pod_facts import PODS
 from ...cluster.quota_fit import COUNTED, QuotaLack
 from ...cluster.read_jobs import JobId
-from ...cluster.reason import by_resource, missing_claim
+from ...cluster.reason import by_resource, missing_claim, used_up_budget
 from ...cluster.shortage import Place, Shortage, place_of, shortage_at
 from ...kube.times import time_as_text
 from ...manifest.problems import abridged, enumerated, number_of
@@ -274,7 +274,10 @@ def _lacks(fit: Fit) -> Iterator[str]:
         return f"it needs {row['requested']}, {row['used']} of {row['hard']} are used, {row['short']} short."
 
     for quota, texts in _of_quotas(fit, lambda lack: numbers(lack.row)):
-        for name, text in texts:
+        budget = used_up_budget(quota)
+        if budget:
+            yield " ".join(f"{text[0].upper()}{text[1:]}." for text in budget)
+        for name, text in () if budget else texts:
             is_count = name.startswith("count/") or name.partition(".")[0] in (*COUNTED, PODS)
             yield f"Quota {quota} has too {'few' if is_count else 'little'} {name.removeprefix('count/')}: {text}"
 
@@ -361,7 +364,8 @@ def _change(change: FitChange) -> dict[str, Any]:
 
 def _higher_quotas(fit: Fit) -> Iterator[FitChange]:
     """All limits that are too low, where nodes would take the job then."""
-    if fit.with_quota:
+    # A used-up budget is not raised in what enforces it.
+    if fit.with_quota and not any(used_up_budget(one.quota) for one in fit.lacks):
         limits = ((f"limit {one.resource} of quota {one.quota}", one.row["hard"], one.raised_to) for one in fit.lacks)
         yield FitChange(tuple(limits), fit.with_quota)
 

@@ -29,6 +29,7 @@ from .fit import FitChange, FitJob, IsWanted, fit_jobs
 from .fit_changes import changed_jobs, room_of_pools
 from .fit_rows import Places, fit_row
 from .fit_snapshot import FitSnapshot, read_fit_snapshot
+from .job_cost import cost_of_job
 from .quota_rivals import with_quota_rivals
 from .room_rivals import with_room_rivals
 
@@ -76,7 +77,11 @@ def rows_of(
 
     fits = with_quota_rivals(cluster.quotas, with_room_rivals(cluster, fit_jobs(cluster, judged, variants)))
     places = Places(nodes)
-    rows = [fit_row(fit, job.kind, places, ends, now, cluster.endless) for fit, job in zip(fits, jobs, strict=True)]
+    rows = [
+        fit_row(fit, job.kind, places, ends, now, cluster.endless)
+        | {"gpu_hours": cost_of_job(fit.job, job.objects[0], snapshot.quotas.get(fit.job.namespace), now)}
+        for fit, job in zip(fits, jobs, strict=True)
+    ]
     growing = declared.growing
     if not growing:
         return rows

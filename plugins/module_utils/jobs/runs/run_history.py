@@ -321,7 +321,7 @@ def slim_history(config_map: Object, *, texts: bool = True) -> dict[str, Any]:
     return {
         "kind": config_map["kind"],
         "metadata": {
-            **{name: metadata[name] for name in ("name", "namespace", "uid") if name in metadata},
+            **{name: metadata[name] for name in ("name", "namespace", "uid", "creationTimestamp") if name in metadata},
             "annotations": {HISTORY_LIMITS: limits},
         },
         "data": data,

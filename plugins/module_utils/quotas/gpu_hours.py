@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Budgets of GPU-hours: their periods, and what is recorded of their use. Pure.
+
+The ResourceQuota of a quota has the budget in an annotation, and a further one, of gpuctl_budget, what is used in a
+period. Its limits are empty until the budget is used up. Tenants may list both, and write neither.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from ..kube.times import time_as_text
+from ..labels import GPU_HOURS, GPU_HOURS_UNTIL, QUOTA, is_managed
+
+Object = Mapping[str, Any]
+REFUSE, LOW_PRIORITY = "refuse", "low_priority"
+_MOST = 10**12  # hours
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+
+
+class HoursBudget(NamedTuple):
+    """As the manifest of a quota has it; ``warn_at`` in percent."""
+
+    limit: int
+    per: str
+    warn_at: int
+    then: str
+
+    def period(self, now: datetime) -> tuple[datetime, datetime]:
+        """From when to when, by the calendar: everybody knows when a month ends, and no period drifts."""
+        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        if self.per == "month":
+            first = day.replace(day=1)
+            return first, (first + timedelta(days=31)).replace(day=1)
+        first = day - timedelta(days=day.weekday()) if self.per == "week" else day
+        return first, first + timedelta(days=7 if self.per == "week" else 1)
+
+    def object_name(self, now: datetime) -> str:
+        """The ResourceQuota of the period. A refusal of the API server names it, and so says until when it holds."""
+        until = self.period(now)[1]
+        return f"{GPU_HOURS_UNTIL}{until:%Y-%m-%d}{'-low' if self.then == LOW_PRIORITY else ''}"
+
+
+class Tally(NamedTuple):
+    """What was used of a budget in the period of its object, and when that was counted."""
+
+    used: float
+    at: str
+
+
+def budget_of(resource_quota: Object) -> HoursBudget | None:
+    """The budget that a quota of ours declares; None for what is none, since a person may have edited it."""
+    if not is_managed(resource_quota) or QUOTA not in (resource_quota["metadata"].get("labels") or {}):
+        return None
+    found = _annotation(resource_quota)
+    limit, warn_at = found.get("limit"), str(found.get("warn_at", "")).removesuffix("%")
+    known = found.get("per") in ("day", "week", "month") and found.get("then") in (REFUSE, LOW_PRIORITY)
+    if not (known and type(limit) is int and 0 < limit < _MOST and warn_at.isascii() and warn_at.isdigit()):
+        return None
+    return HoursBudget(limit, found["per"], int(warn_at[:3]), found["then"])
+
+
+def is_budget_object(resource_quota: Object) -> bool:
+    """Whether it is one of gpuctl_budget, of any period."""
+    return is_managed(resource_quota) and resource_quota["metadata"]["name"].startswith(GPU_HOURS_UNTIL)
+
+
+def tally_of(resource_quotas: Iterable[Object], budget: HoursBudget, now: datetime) -> Tally | None:
+    """The highest one of the period: what is used never becomes less. After ``then`` has changed, there are two."""
+    name = budget.object_name(now).removesuffix("-low")
+    own = (obj for obj in resource_quotas if obj["metadata"]["name"].removesuffix("-low") == name)
+    return max(filter(None, (_tally(obj) for obj in own if is_budget_object(obj))), default=None)
+
+
+def gpu_hours_row(resource_quota: Object, namespace_quotas: Iterable[Object], now: datetime) -> dict[str, Any] | None:
+    """The budget of a quota, and what was left of it when gpuctl_budget last counted; None without a budget."""
+    budget = budget_of(resource_quota)
+    return budget_row(budget, tally_of(namespace_quotas, budget, now), now) if budget else None
+
+
+def budget_row(budget: HoursBudget, tally: Tally | None, now: datetime) -> dict[str, Any]:
+    """As modules return it."""
+    since, until = budget.period(now)
+    return {
+        "limit": budget.limit,
+        "per": budget.per,
+        "then": budget.then,
+        "used": tally and tally.used,
+        "left": tally and round(max(0.0, budget.limit - tally.used), 1),
+        "percent": tally and round(100 * tally.used / budget.limit, 1),
+        "since": time_as_text(since),
+        "until": time_as_text(until),
+        "counted_at": tally and tally.at,
+    }
+
+
+def _tally(obj: Object) -> Tally | None:
+    found = _annotation(obj)
+    used, at = found.get("used"), found.get("at")
+    if not isinstance(used, (int, float)) or isinstance(used, bool) or not isinstance(at, str):
+        return None
+    return Tally(float(used), at) if 0 <= used < _MOST and _TIME.fullmatch(at) else None  # NaN is not.
+
+
+def _annotation(obj: Object) -> dict[str, Any]:
+    text = (obj["metadata"].get("annotations") or {}).get(GPU_HOURS, "")
+    try:
+        found = json.loads(text) if len(text) < 1000 else {}
+    except (ValueError, RecursionError):
+        found = {}
+    return found if isinstance(found, dict) else {}
