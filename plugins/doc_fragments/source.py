@@ -30,6 +30,20 @@ options:
     version_added: 1.1.0
 """
 
+    # For modules that apply or compare quotas.
+    CLUSTER = r"""
+options:
+  cluster:
+    description:
+      - Name of the cluster of this task, by which quotas with C(clusters) name its share, which is its ResourceQuota. Required if a manifest
+        has such a quota, unless it is being deleted.
+      - Kubernetes enforces a ResourceQuota in its cluster only. The limit of all clusters together holds because a manifest whose shares
+        exceed it is invalid. A cluster without a share has 0 of what is limited.
+      - The playbooks set it to the host, if that is in the group C(gpuctl_clusters) of the inventory.
+    type: str
+    version_added: 1.1.0
+"""
+
     # For modules that compare a directory with a cluster.
     COMPARED = r"""
 options:

@@ -34,6 +34,7 @@ extends_documentation_fragment:
   - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.source.compared
+  - runwhere.gpuctl.source.cluster
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.write_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl

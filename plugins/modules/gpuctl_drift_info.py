@@ -46,6 +46,7 @@ extends_documentation_fragment:
   - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.source.compared
+  - runwhere.gpuctl.source.cluster
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl

@@ -93,6 +93,7 @@ extends_documentation_fragment:
   - runwhere.gpuctl.connection.concurrency
   - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.source.compared
+  - runwhere.gpuctl.source.cluster
   - runwhere.gpuctl.source.adopt
   - runwhere.gpuctl.manifests.directory
   - runwhere.gpuctl.manifests.job_namespace

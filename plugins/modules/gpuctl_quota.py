@@ -92,6 +92,7 @@ extends_documentation_fragment:
   - runwhere.gpuctl.connection
   - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.source
+  - runwhere.gpuctl.source.cluster
   - runwhere.gpuctl.manifests
   - runwhere.gpuctl.manifests.conflicts
   - runwhere.gpuctl.connection.concurrency
@@ -119,6 +120,11 @@ EXAMPLES = r"""
       pod_security: baseline
       users:
         elon-musk: {gpu: 4}
+
+- name: Apply the shares that one of several clusters has of them
+  runwhere.gpuctl.gpuctl_quota:
+    src: manifests/
+    cluster: frankfurt
 
 - name: Apply all quotas in a directory
   runwhere.gpuctl.gpuctl_quota:

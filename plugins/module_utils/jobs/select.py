@@ -18,7 +18,7 @@ from ..task import Task, TaskFailed
 from .job_options import JOB_KINDS
 from .job_queues import kept_queue, pool_queue
 from .objects.pod_levels import as_restricted
-from .transitions import not_scalable_reason
+from .scalable import not_scalable_reason
 
 if TYPE_CHECKING:
     from ..manifest.job_blocks import JobManifest

@@ -39,6 +39,7 @@ from ..labels import (
     RESTARTED_AT,
     RESUMED_AT,
 )
+from .scalable import not_scalable_reason
 
 _SUSPEND = ("spec", "suspend")
 _ACTIVE = ("spec", "active")
@@ -180,23 +181,6 @@ def scale(job: LiveJob, replicas: int) -> Plan:
     # A paused service has 0 replicas: setting them would resume it.
     field = (_KEPT, str(replicas)) if is_held(job.workload) else (_REPLICAS, replicas)
     return patch_plan(job, Action.SCALE, [field])
-
-
-def not_scalable_reason(kind: str, *, autoscaled: bool) -> str | None:
-    """Why the replicas of a job cannot be set, and what to do instead; None if they can."""
-    if kind == "training":
-        return "a training has no replicas: its pods are its nodes. Change resources.node_count in its manifest."
-    if kind == "notebook":
-        return (
-            "a notebook is always one pod. For other GPUs, change resources.gpu in its manifest and submit that. "
-            "O(state=paused) stops it, and O(state=resumed) starts it again."
-        )
-    if autoscaled:
-        return (
-            "its autoscaler sets its replicas. Change autoscaling.min_replicas and autoscaling.max_replicas "
-            "in its manifest."
-        )
-    return None
 
 
 def patch_plan(job: LiveJob, action: Action, fields: Iterable[tuple[tuple[str, ...], Any]] = ()) -> Plan:

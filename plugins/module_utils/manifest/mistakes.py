@@ -67,8 +67,10 @@ def _amounts_of_bytes(manifest: Manifest) -> Iterator[tuple[Loc, str | None]]:
         yield ("storage", "shm"), manifest.storage.shm
     if is_quota(manifest):
         for namespace, limits in manifest.namespaces.items():
-            yield ("namespaces", namespace, "memory"), limits.memory
-            yield ("namespaces", namespace, "gpu_share"), limits.gpu_share
+            shares = ((("clusters", cluster), share) for cluster, share in limits.clusters.items())
+            for place, each in (((), limits), *shares):
+                yield ("namespaces", namespace, *place, "memory"), each.memory
+                yield ("namespaces", namespace, *place, "gpu_share"), each.gpu_share
 
 
 def _few_bytes(amount: str) -> str:

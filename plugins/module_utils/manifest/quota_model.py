@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from fractions import Fraction
+from typing import Annotated, Any, Literal
 
 from ..accelerators.hardware import DEFAULT_ACCELERATOR
+from ..quantity import parse
 from . import rules
 from ._pydantic import Field, model_validator
 from .manifest_blocks import Block, Section, VersionedManifest
@@ -26,8 +28,8 @@ class GpuHours(Block):
     )
 
 
-class Limits(Block):
-    """The resource limits of a namespace. Omitted resources are unlimited."""
+class ClusterLimits(Block):
+    """The resource limits of a namespace in one cluster. Omitted resources are unlimited."""
 
     cpu: rules.CpuLimit | None = Field(default=None, description="CPU cores.", examples=[10])
     memory: rules.AmountLimit | None = Field(default=None, description="Memory.", examples=["20Gi"])
@@ -61,14 +63,9 @@ class Limits(Block):
         examples=[{"training-pool": 8}],
     )
     pods: rules.Count | None = Field(default=None, description="Number of pods.", examples=[20])
-    gpu_hours: GpuHours | None = Field(
-        default=None,
-        description="Budget of GPU-hours, which M(gpuctl_budget) counts and enforces.",
-        examples=[{"limit": 5000, "per": "month", "warn_at": "80%", "then": "refuse"}],
-    )
 
     @model_validator(mode="after")
-    def _each_limit_once(self) -> Limits:
+    def _each_limit_once(self) -> ClusterLimits:
         for name, amount in self.accelerators.items():
             if name == DEFAULT_ACCELERATOR and self.gpu is not None:
                 raise rules.section_error("gpu limits the same", "Keep one of them", "accelerators", name)
@@ -76,6 +73,50 @@ class Limits(Block):
             if not name.endswith("/share") and not rules.is_whole_number(amount):
                 problem = f"not a whole number: {amount}"
                 raise rules.section_error(problem, "Use a number of devices, such as 4", "accelerators", name)
+        return self
+
+    def amounts(self) -> dict[tuple[str, ...], Fraction]:
+        """What is limited, by its place in the manifest."""
+        found: dict[tuple[str, ...], Any] = {}
+        for name in ClusterLimits.model_fields:
+            value = getattr(self, name)
+            found |= {(name, key): each for key, each in value.items()} if isinstance(value, dict) else {(name,): value}
+        return {place: parse(str(value)).value for place, value in found.items() if value is not None}
+
+
+class Limits(ClusterLimits):
+    """The resource limits of a namespace. Omitted resources are unlimited."""
+
+    gpu_hours: GpuHours | None = Field(
+        default=None,
+        description="Budget of GPU-hours, which M(gpuctl_budget) counts and enforces.",
+        examples=[{"limit": 5000, "per": "month", "warn_at": "80%", "then": "refuse"}],
+    )
+    clusters: dict[rules.ClusterName, ClusterLimits] = Field(
+        default_factory=dict,
+        description="Shares of the limits, by cluster: the name of its host in the inventory. The limits are then "
+        "those of all clusters together. Clusters without a share have 0 of what is limited.",
+        examples=[{"frankfurt": {"gpu": 32}, "lyon": {"gpu": 32}}],
+    )
+
+    @model_validator(mode="after")
+    def _clusters_share_the_limits(self) -> Limits:
+        if self.clusters and self.gpu_hours:
+            problem = "a budget is counted in one cluster, and this quota is for several"
+            raise rules.section_error(problem, "Leave out gpu_hours, or clusters", "gpu_hours")
+        for (name, *key), total in self.amounts().items() if self.clusters else ():
+            left = total
+            for cluster, share in self.clusters.items():
+                amount = share.amounts().get((name, *key))
+                if amount is None:
+                    problem = f"no share of {'.'.join([name, *key])}, which is limited in all clusters together"
+                    raise rules.section_error(problem, "Add it, or 0 for none", "clusters", cluster)
+                left -= amount
+                if left < 0:
+                    limit = getattr(self, name)[key[0]] if key else getattr(self, name)
+                    problem = f"the shares of the clusters add up to more than {limit}, the limit of all together"
+                    hint = f"Reduce them, or raise {'.'.join([name, *key])}"
+                    raise rules.section_error(problem, hint, "clusters", cluster, name, *key)
         return self
 
 

@@ -482,6 +482,8 @@ _SERIES_LABEL_WORDS = "letters, digits and '_', no digit first"
 SeriesLabel = Annotated[str, text_rule(r"[A-Za-z_][A-Za-z0-9_]*", 253, "label", _SERIES_LABEL_WORDS, "UUID")]
 # NCCL_SOCKET_IFNAME takes lists, prefixes and exclusions as well: eth0,ib0 or ^docker or =eth0.
 InterfaceName = Annotated[str, text_rule(r"[!-~]+", 255, "interface name", "the name of a network interface", "eth0")]
+# The name of a host in an inventory. Those of contexts can be ARNs.
+ClusterName = Annotated[str, text_rule(r"[!-~]+", 253, "cluster", "the name of its host in the inventory", "frankfurt")]
 AbsolutePath = Annotated[str, _PATH_RULE]
 MountPath = Annotated[str, replace(_PATH_RULE, example="/models", keywords=_MOUNT_KEYWORDS, check=_check_mount_path)]
 _RATIO = r"^(0?\.[0-9]{1,6}|1|1\.0{1,6})$"

@@ -133,16 +133,16 @@ MODULE = ModuleSpec(QuotaOptions, run, QUOTA_CONSTRAINTS, level="administer")
 
 
 def select_quotas(options: QuotaOptions) -> tuple[list[Quota], list[str]]:
-    """The quotas of the manifests, validated before any request is sent, and what is probably wrong in them; none if
-    the options name them."""
+    """The quotas of the manifests, with the shares of this cluster, validated before any request is sent, and what is
+    probably wrong in them; none if the options name them."""
     from ..manifest.load import load
-    from ..manifest.quota_model import Quota
+    from .quota_shares import quotas_of_cluster
 
     if not options.from_manifests:
         return [], []
     documents = load(options.src or (), options.definition)
-    quotas = [document.model for document in documents if isinstance(document.model, Quota)]
+    quotas, mistakes = quotas_of_cluster(documents, options.cluster, required=options.state == "present")
     if not quotas and not options.allow_empty:
         others = ", ".join(f"{document.origin} ({document.model.kind})" for document in documents)
         raise TaskFailed(f"no quota found in O(src) or O(definition). Found: {others}.")
-    return quotas, [text for each in documents if isinstance(each.model, Quota) for text in each.warnings]
+    return quotas, mistakes

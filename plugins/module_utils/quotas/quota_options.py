@@ -16,6 +16,7 @@ class QuotaOptions(ConcurrencyOptions, NamespaceOptions, DeclaringOptions):
     src: list[str] | None = option("list", elements="path")
     definition: Any = option("raw")
     allow_empty: bool = option("bool", default=False)
+    cluster: str | None = option("str")
     name: str | None = option("str")
     namespaces: list[str] | None = option("list", elements="str")
     delete_namespaces: bool = option("bool", default=False)

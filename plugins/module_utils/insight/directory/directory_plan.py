@@ -60,6 +60,7 @@ class SourceOptions(ConcurrencyOptions, NamespaceOptions):
     node_labels: dict[str, Any] | None = option("dict")
     source: str | None = option("str")
     namespace: str | None = option("str")
+    cluster: str | None = option("str")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,7 @@ class PlanOptions(DirectoryOptions):
     permissions: bool = option("bool", default=False)
 
 
-_NOT_OF_PLAN = ("plan", "permissions", "concurrency")
+_NOT_OF_PLAN = ("plan", "permissions", "concurrency", "cluster")  # The steps have the shares of the cluster.
 
 
 def run(task: Task[PlanOptions]) -> dict[str, Any]:
