@@ -22,7 +22,7 @@ options:
   state:
     description:
       - V(present) writes the file.
-      - V(absent) deletes it. The token stays valid until it expires or the account is deleted.
+      - V(absent) deletes it, with O(cluster) only what it has of that. The token stays valid until it expires or the account is deleted.
       - Files that this module has not written are neither replaced nor deleted.
     type: str
     choices: [present, absent]
@@ -46,6 +46,12 @@ options:
     default: gpuctl-system
   job_namespace:
     description: Namespace of the context, which C(kubectl) uses by default.
+    type: str
+  cluster:
+    description:
+      - Name of the cluster and of its context, in a file that has several. The others in the file stay as they are, and the current
+        context is the first one until its owner chooses another.
+      - Without it, the file has one context, C(gpu).
     type: str
   server:
     description: URL of the API server as the colleague reaches it. The default is the URL that this task uses.
@@ -99,6 +105,13 @@ EXAMPLES = r"""
     name: bob@example.com
     dest: bob.kubeconfig
     job_namespace: team-a
+
+- name: Write one file with a context for each cluster of the inventory
+  runwhere.gpuctl.gpuctl_kubeconfig:
+    name: alice
+    dest: alice.kubeconfig
+    cluster: "{{ inventory_hostname }}"
+  throttle: 1  # The contexts have the order of the inventory.
 
 - name: Delete the file
   runwhere.gpuctl.gpuctl_kubeconfig:

@@ -101,7 +101,10 @@ def several_clusters(
     is_found = playbook.clusters == "of_job" and values.get("gpuctl_name") and "," not in str(values["gpuctl_name"])
     if (playbook.clusters == "one" and not is_placed) or (playbook.clusters == "of_job" and not is_found):
         setting = f"the extra variable {_PLACED}=all" if in_awx else f"-e {_PLACED}=all"
-        placed = f" With {setting}, the job goes to one in which it runs." if _PLACED in playbook.variables else ""
+        what = (
+            "the job goes to one in which it runs" if "gpuctl_home" in playbook.variables else "it acts in each of them"
+        )
+        placed = f" With {setting}, {what}." if _PLACED in playbook.variables else ""
         return [f"{playbook.full_name} is for one cluster, {these}.{placed}"]
     problems = [f"{name} is for one cluster, {these}." for name in _ENDLESS if values.get(name) not in _OFF]
     return problems + [

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -22,10 +22,20 @@ from ..kube.resources import SERVICE_ACCOUNT
 from ..logs.host_file import PRIVATE, HostFile
 from ..namespaces import namespace_problem
 from ..options import option
+from ..printable import one_line
 from ..rbac.rbac import SubjectOptions, subject_errors
 from ..task import ModuleSpec, Task, TaskFailed
 from .account_token import DAY, TokenClaims, read_claims
-from .kubeconfig_file import is_ours, kubeconfig_text, written_credentials
+from .kubeconfig_file import (
+    DEFAULT_CONTEXT,
+    WrittenContext,
+    is_of_user,
+    is_ours,
+    kubeconfig_text,
+    new_context,
+    read_contexts,
+    user_entry_name,
+)
 
 _MOST_DAYS = 3650
 _CLOCKS_DIFFER = 300  # seconds
@@ -39,6 +49,11 @@ class KubeconfigOptions(SubjectOptions):
     server: str | None = option("str")
     days: int = option("int", default=30)
     renew_days: int = option("int", default=7)
+    cluster: str | None = option("str")
+
+    @property
+    def user(self) -> str:
+        return self.subject.user or self.name
 
 
 @dataclass(frozen=True)
@@ -99,34 +114,71 @@ def _read_own_file(file: HostFile, dest: str) -> str | None:
     return text
 
 
+def _former_contexts(options: KubeconfigOptions, text: str | None) -> tuple[list[WrittenContext], str]:
+    """The contexts of the file as it is, and the current one. Raises TaskFailed if one could be lost, or given away."""
+    read = read_contexts(text) if text is not None else ([], "")
+    if read is None and not options.cluster:
+        return [], ""  # It is written anew.
+    own = _own_context(options, read[0]) if read else None
+    others = [each.name for each in read[0] if each is not own] if read else []
+    problem = None
+    if read is None:
+        problem = "cannot be read as a kubeconfig. Delete it"
+    elif others and not options.cluster:
+        problem = f"has contexts of several clusters, such as {one_line(others[0])}. Set O(cluster)"
+    elif others and not is_of_user(str(text), options.user):
+        problem = f"is not for {options.user}, and would be with the tokens of another user"
+    if problem:
+        raise TaskFailed(f"dest: {options.dest} {problem}, or name another file. Nothing was changed.")
+    return read or ([], "")
+
+
+def _own_context(options: KubeconfigOptions, contexts: Sequence[WrittenContext]) -> WrittenContext | None:
+    """That of the cluster; in a file of one, its owner may have renamed it."""
+    if not options.cluster and len(contexts) == 1:
+        return contexts[0]
+    return next((each for each in contexts if each.name == (options.cluster or DEFAULT_CONTEXT)), None)
+
+
 def _remove_file(task: Task[KubeconfigOptions]) -> dict[str, Any]:
-    dest = task.options.dest
-    former = None
+    """Delete the file, or what it has of a cluster, and the file once that is all."""
+    options, dest, before, action = task.options, task.options.dest, {}, Action.UNCHANGED
     if os.path.isdir(os.path.dirname(os.path.abspath(dest))):
         file = _host_file(dest)
-        former = _read_own_file(file, dest)
-        if former is not None and not task.check_mode:
-            with _file_errors("delete", dest):
-                file.remove()
-    action = Action.UNCHANGED if former is None else Action.DELETE
-    return _file_result(task, action, _visible_parts(former), {})
+        with _file_errors("delete", dest), file.locked():
+            former = _read_own_file(file, dest)
+            contexts, current = _former_contexts(options, former) if options.cluster else ([], "")
+            own = _own_context(options, contexts)
+            if former is not None and (own or not options.cluster):
+                before, action = _visible_parts(options, former), Action.DELETE
+                left = [each for each in contexts if each is not own]
+                if left:
+                    text = kubeconfig_text(options.user, left, current)
+                    file.replace([(text.encode(), BytesIO())], check_mode=task.check_mode)
+                elif not task.check_mode:
+                    file.remove()
+    return _file_result(task, action, before, {})
 
 
 def _write_file(task: Task[KubeconfigOptions], file: HostFile, former: str | None) -> dict[str, Any]:
     options, connection = task.options, task.client().connection
     _warn_of_server(task, options.server or connection.server)
-    user = options.subject.user or options.name
-    credentials = _credentials(task, written_credentials(former, user) if former else {})
-    if credentials is None:  # In check mode: the token is yet to be issued.
-        text = kubeconfig_text(connection, options.server, user, options.job_namespace, {})
-        changed, expires = True, None
-    else:
-        text = kubeconfig_text(connection, options.server, user, options.job_namespace, credentials.fields)
-        with _file_errors("write", options.dest):
-            changed = file.replace([(text.encode(), BytesIO())], check_mode=task.check_mode)
-        expires = credentials.claims.expiry if credentials.claims else None
-    action = Action.CREATE if former is None else Action.UPDATE if changed else Action.UNCHANGED
-    return _file_result(task, action, _visible_parts(former), {**_visible_parts(text), "expires": expires})
+    own = _own_context(options, _former_contexts(options, former)[0])
+    is_same_user = own is not None and own.user["name"] == user_entry_name(options.user, options.cluster)
+    credentials = _credentials(task, dict(own.user["user"]) if own and is_same_user else {})
+    fields = credentials.fields if credentials else {}  # In check mode, the token is yet to be issued.
+    new = new_context(connection, options.server, options.user, options.job_namespace, fields, options.cluster)
+    with _file_errors("write", options.dest), file.locked():  # Other clusters may have got theirs meanwhile.
+        contexts, current = _former_contexts(options, _read_own_file(file, options.dest))
+        former_own = _own_context(options, contexts)
+        others = [new if each is former_own else each for each in contexts]
+        text = kubeconfig_text(options.user, others if former_own else [*others, new], current)
+        changed = file.replace([(text.encode(), BytesIO())], check_mode=task.check_mode or credentials is None)
+    expires = credentials.claims.expiry if credentials and credentials.claims else None
+    is_new = former is None or (options.cluster is not None and own is None)
+    action = Action.CREATE if is_new else Action.UPDATE if changed or credentials is None else Action.UNCHANGED
+    after = {**_visible_parts(options, text), "expires": expires}
+    return _file_result(task, action, _visible_parts(options, former), after)
 
 
 @contextmanager
@@ -198,24 +250,19 @@ def _warn_of_server(task: Task[KubeconfigOptions], server: str) -> None:
         )
 
 
-def _visible_parts(text: str | None) -> dict[str, str | None]:
-    """What a diff shows of a kubeconfig."""
-    import yaml
-
-    if text is None:
+def _visible_parts(options: KubeconfigOptions, text: str | None) -> dict[str, str | None]:
+    """What a diff shows of a kubeconfig: the context of this task."""
+    contexts, _current = (text is not None and read_contexts(text)) or ([], "")
+    own = _own_context(options, contexts)
+    if own is None:
         return {}
-    try:
-        config = yaml.safe_load(text)
-        (context,), (cluster,), (user,) = (config[part] for part in ("contexts", "clusters", "users"))
-        claims = read_claims(str(user["user"].get("token")))
-        return {
-            "server": str(cluster["cluster"]["server"]),
-            "user": str(context["context"]["user"]),
-            "namespace": context["context"].get("namespace"),
-            "expires": claims.expiry if claims else None,
-        }
-    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError):
-        return {}
+    claims = read_claims(str(own.user["user"].get("token")))
+    return {
+        "server": str(own.cluster["cluster"]["server"]),
+        "user": str(own.entry["context"]["user"]),
+        "namespace": own.entry["context"].get("namespace"),
+        "expires": claims.expiry if claims else None,
+    }
 
 
 def _file_result(
@@ -246,8 +293,9 @@ def _owner_note(options: KubeconfigOptions, expires: str | None) -> str | None:
     if options.state == "absent":
         return None
     if options.kind != "service_account":
+        place = f"the user {user_entry_name(options.user, options.cluster)}" if options.cluster else "users[0].user"
         return (
             f"The kubeconfig has no credentials: Kubernetes issues none for a {options.kind}. Its owner adds them to "
-            f"users[0].user, such as the exec plugin of the identity provider."
+            f"{place}, such as the exec plugin of the identity provider."
         )
     return f"Its token expires at {expires}. Run the task again before that to renew it." if expires else None

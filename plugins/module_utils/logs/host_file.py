@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import shutil
@@ -71,6 +72,17 @@ class HostFile:
         """Delete the file, if it is there."""
         with opened_directory(self._path.parent) as directory, contextlib.suppress(FileNotFoundError):
             os.unlink(self._path.name, dir_fd=directory)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep others that ask for this lock from the file, between its reading and its writing."""
+        with opened_directory(self._path.parent) as directory, contextlib.ExitStack() as stack:
+            # A lock needs permission to list the directory, and a file system that has locks.
+            with contextlib.suppress(OSError):
+                lock = os.open(".", os.O_RDONLY, dir_fd=directory)
+                stack.callback(os.close, lock)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def part(self) -> BinaryIO:
         """A file for a part of the content. It has no name, so nothing of it is left behind."""

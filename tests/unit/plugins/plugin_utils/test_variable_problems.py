@@ -182,6 +182,8 @@ def test_a_playbook_for_one_cluster_names_those_that_it_would_run_on() -> None:
         assert problem == f"runwhere.gpuctl.{name} is for one cluster, {these}"
         assert several_clusters(playbooks[name], ["a"], {}, "a", in_awx=False) == []
     assert several_clusters(playbooks["status"], ["a", "b"], {}, "a", in_awx=False) == []
+    (problem,) = several_clusters(playbooks["onboard"], ["a", "b"], {}, "a", in_awx=False)
+    assert problem.endswith("a, b. Add --limit a. With -e gpuctl_clusters=all, it acts in each of them.")
     (problem,) = several_clusters(playbooks["submit"], ["a", "b"], {}, "a", in_awx=True)
     placed = "With the extra variable gpuctl_clusters=all, the job goes to one in which it runs."
     assert problem.endswith(f"a, b. Set the limit of the job to one, such as a. {placed}")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -120,3 +121,14 @@ def test_mode(given, mode):
 def test_an_invalid_mode(given):
     with pytest.raises(ValueError, match=r"^mode: .* is not a file mode\. Give octal permissions in quotes"):
         parse_mode(given)
+
+
+def test_a_lock_keeps_others_out_until_it_is_released(tmp_path):
+    file = HostFile(str(tmp_path / "file"))
+    other = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with file.locked(), pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(other)
