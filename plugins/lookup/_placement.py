@@ -54,14 +54,14 @@ from typing import Any
 
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import GROUP, TAGS, clusters_of_play
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.placing import (
     Answers,
     Decision,
-    Inventory,
     Wish,
     decide,
     inventory_problem,
+    read_inventory,
+    registered_results,
 )
 
 
@@ -78,7 +78,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]
             lost=lost,
             in_awx=is_awx_job(given),
         )
-        inventory = _inventory(given, self.get_option("home") or None)
+        inventory = read_inventory(given, self.get_option("home") or None)
         answers = _answers(given, inventory.clusters)
         if problem := inventory_problem(wish, inventory):
             decision = Decision(problem)
@@ -87,27 +87,12 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         return [decision.as_result(str(answers.placed.get("name") or ""))]
 
 
-def _inventory(given: Mapping[str, Any], home: str | None) -> Inventory:
-    groups, hosts = given.get("groups") or {}, given["hostvars"]
-    clusters = [str(name) for name in groups.get(GROUP) or ()]
-    tags = {name: hosts[name].get(TAGS) or {} for name in clusters}
-    prices = {name: own["price"] for name, own in tags.items() if _is_number(own.get("price"))}
-    return Inventory(clusters=clusters, in_play=clusters_of_play(given), groups=groups, home=home, prices=prices)
-
-
 def _answers(given: Mapping[str, Any], clusters: Sequence[str]) -> Answers:
-    hosts = given["hostvars"]
-
     def registered(variable: str) -> dict[str, Mapping[str, Any]]:
-        results = {name: hosts[name].get(variable) or {} for name in clusters}
-        return {name: result for name, result in results.items() if result and not result.get("skipped")}
+        return registered_results(given, clusters, variable)
 
     placed = next(iter(registered("gpuctl_placed").values()), {})
     claimed = next(iter(registered("gpuctl_claimed").values()), {})
     return Answers(
         placed=placed, looked=registered("gpuctl_looked"), judged=registered("gpuctl_judged"), claimed=claimed
     )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

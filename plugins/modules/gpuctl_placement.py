@@ -17,7 +17,8 @@ description:
   - The record is the ConfigMap C(gpuctl-placement-<job>) in the namespace of the job. Of two tasks that claim a job at the same
     time, one creates it. The other one changes nothing, and returns what the first one has claimed.
   - A placement never changes by itself, also if the task that has claimed it was interrupted before it submitted the job. It is
-    replaced if its cluster is in O(assume_lost), and removed by O(state=absent).
+    replaced if its cluster is in O(assume_lost), or is O(move_from), and removed by O(state=absent).
+  - Without a job, it lists the placements of O(namespace).
   - Run it on the home cluster, for example with C(delegate_to). It sends nothing to the cluster that it claims.
   - The level V(submit) of M(runwhere.gpuctl.gpuctl_rbac) in the namespace of the job is enough.
 options:
@@ -31,7 +32,7 @@ options:
   src:
     description:
       - The manifest file of the job. It must have exactly one.
-      - Exactly one of O(src), O(definition) and O(name) is required.
+      - Exactly one of O(src), O(definition) and O(name) names the job. Without them, placements are listed.
     type: list
     elements: path
   definition:
@@ -45,6 +46,10 @@ options:
       - Namespace of a job whose manifest does not specify one, or of the job O(name). By default that of E(GPUCTL_NAMESPACE), else
         that of the kubeconfig's context, else V(default).
     type: str
+  all_namespaces:
+    description: Whether to list the placements of all namespaces.
+    type: bool
+    default: false
   allowed_namespaces:
     description:
       - Namespaces that the task may act in. By default all that the account may use. E(GPUCTL_ALLOWED_NAMESPACES) limits them as well.
@@ -63,6 +68,14 @@ options:
       - If such a cluster comes back, the job may run twice.
     type: list
     elements: str
+  move_from:
+    description:
+      - Begins to move a job. If it is placed in this cluster, O(cluster) replaces it, and the record says that the job is leaving
+        this one. If it is placed elsewhere, nothing changes.
+      - Delete the job there next, and submit it in O(cluster) then. A task with O(cluster) alone ends the move. Until then, no run
+        of the playbook C(submit) changes the job.
+      - With the two clusters the other way around, the job stays where it was.
+    type: str
   clusters:
     description: With O(state=absent), release the placement only if it is in one of these clusters. By default in any.
     type: list
@@ -100,6 +113,11 @@ EXAMPLES = r"""
     namespace: team-a
   when: placement.cluster == 'lyon'
 
+- name: List what is placed
+  runwhere.gpuctl.gpuctl_placement:
+    all_namespaces: true
+  register: placed
+
 - name: Release the placement of a job that was deleted
   runwhere.gpuctl.gpuctl_placement:
     state: absent
@@ -110,40 +128,57 @@ EXAMPLES = r"""
 RETURN = r"""
 name:
   description: The name of the job.
-  returned: success
+  returned: if a job is given
   type: str
   sample: sft
 namespace:
   description: The namespace of the job.
-  returned: success
+  returned: if a job is given
   type: str
   sample: team-a
 cluster:
   description: The cluster in which the job is placed, with O(state=absent) was placed. V(none) if it is not.
-  returned: success
+  returned: if a job is given
   type: str
   sample: lyon
 reason:
   description: Why it is this cluster.
-  returned: success
+  returned: if a job is given
   type: str
   sample: It runs there now.
 claimed_by:
   description: Who has claimed it.
-  returned: success
+  returned: if a job is given
   type: str
   sample: Kubernetes user alice (alice on laptop)
 claimed_at:
   description: When, in UTC.
-  returned: success
+  returned: if a job is given
   type: str
   sample: "2026-03-01T10:00:00.000000Z"
 assumed_lost:
   description: The clusters that were assumed to be lost before, each with C(cluster), C(by) and C(at).
-  returned: success
+  returned: if a job is given
   type: list
   elements: dict
   sample: [{cluster: oregon, by: alice on laptop, at: "2026-03-01T10:00:00.000000Z"}]
+leaving:
+  description: The cluster that the job leaves, until its move has ended.
+  returned: if a job is given
+  type: str
+  sample: oregon
+moved_from:
+  description: The clusters that the job has left, the last ten, each with C(cluster), C(by) and C(at).
+  returned: if a job is given
+  type: list
+  elements: dict
+  sample: [{cluster: oregon, by: alice on laptop, at: "2026-03-02T10:00:00.000000Z"}]
+placements:
+  description: Without a job, the placement of each job, with the values above.
+  returned: if no job is given
+  type: list
+  elements: dict
+  sample: [{name: sft, namespace: team-a, cluster: lyon}]
 msg:
   description: A summary, or the error.
   returned: always

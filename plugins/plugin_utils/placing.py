@@ -19,6 +19,7 @@ from ..module_utils.insight.fit.fit_rows import SHORT_VERDICTS, VERDICTS
 from ..module_utils.kube.errors import as_sentence
 from ..module_utils.manifest.problems import abridged, enumerated, nearest
 from ..module_utils.printable import one_line
+from .cluster_hosts import GROUP, TAGS, clusters_of_play
 
 FREE, CHEAPEST, LISTED = "free", "cheapest", "listed"
 REFUSED, NOT_ASKED = "refused", "not asked"
@@ -53,6 +54,12 @@ class Wish:
         add = f"set the extra variable {setting}" if self.in_awx else f"add -e {setting}"
         return f"If {names} {'is' if len(clusters) == 1 else 'are'} lost with all that ran there, {add}."
 
+    def moving(self, name: str) -> str:
+        """How to end a move that was interrupted."""
+        if self.in_awx:
+            return f"To end the move, run the playbook runwhere.gpuctl.move with gpuctl_name={name}."
+        return f"To end the move: ansible-playbook runwhere.gpuctl.move -e gpuctl_name={name}"
+
     def deleting(self, name: str, cluster: str) -> str:
         """How to delete a copy of a job."""
         if self.in_awx:
@@ -63,13 +70,17 @@ class Wish:
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """The clusters of the inventory in its order, and those of them that the play has. A cluster may have no price."""
+    """The clusters of the inventory in its order, and those of them that the play has. A cluster may have no price.
+
+    Clusters with the same ``storage`` see what jobs store in each other, as whoever wrote the inventory says.
+    """
 
     clusters: Sequence[str]
     in_play: Sequence[str]
     groups: Mapping[str, Sequence[str]]
     home: str | None = None
     prices: Mapping[str, float] = field(default_factory=dict)
+    storage: Mapping[str, str] = field(default_factory=dict)
 
     def chosen(self, names: Sequence[str]) -> list[str]:
         """The clusters of names and groups, in that order, each once."""
@@ -103,6 +114,27 @@ class Decision:
         sentence = f"job {one_line(name)} {self.reason}." if self.reason else ""
         report = {"report": "placement", "results": list(self.rows), "msg": sentence, "clusters": []}
         return {"problem": self.problem, "cluster": self.cluster, "reason": self.reason, "shown": report}
+
+
+def read_inventory(variables: Mapping[str, Any], home: str | None) -> Inventory:
+    """What the variables of a play say of the clusters."""
+    groups, hosts = variables.get("groups") or {}, variables["hostvars"]
+    clusters = [str(name) for name in groups.get(GROUP) or ()]
+    tags = {name: hosts[name].get(TAGS) or {} for name in clusters}
+    prices = {name: own["price"] for name, own in tags.items() if _is_number(own.get("price"))}
+    storage = {name: str(own["storage"]) for name, own in tags.items() if own.get("storage")}
+    in_play = clusters_of_play(variables)
+    return Inventory(clusters=clusters, in_play=in_play, groups=groups, home=home, prices=prices, storage=storage)
+
+
+def registered_results(variables: Mapping[str, Any], clusters: Sequence[str], name: str) -> dict[str, Result]:
+    """What a task has registered for each cluster on which it was not skipped."""
+    results = {cluster: variables["hostvars"][cluster].get(name) or {} for cluster in clusters}
+    return {cluster: result for cluster, result in results.items() if result and not result.get("skipped")}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def inventory_problem(wish: Wish, inventory: Inventory) -> str | None:
@@ -170,14 +202,20 @@ def _as_recorded(
     """A job that is placed stays in its cluster, also where an interrupted run has not submitted it."""
     placed = answers.placed
     name, cluster = one_line(placed["name"]), str(placed["cluster"])
-    since = f"since {_minute(placed.get('claimed_at'))} ({placed.get('claimed_by') or 'it is not known by whom'})"
+    since = f"since {minute_of(placed.get('claimed_at'))} ({placed.get('claimed_by') or 'it is not known by whom'})"
     give_up = wish.giving_up([cluster])
+    leaving = placed.get("leaving")
+    if leaving and leaving not in wish.lost and (leaving in having or cluster not in having):
+        return Decision(
+            f"job {name} has been moving from {leaving} to {cluster} {since}. Nothing was submitted. "
+            f"{wish.moving(name)} {wish.giving_up([leaving])}"
+        )
     if cluster not in inventory.clusters:
         return Decision(f"job {name} is placed in {cluster} {since}, which the inventory does not have. {give_up}")
     if cluster in silent:
         return Decision(
             f"job {name} is placed in {cluster} {since}, and may run there. Nothing was submitted. "
-            f"{cluster} could not be asked: {_message(answers.looked.get(cluster, {}))} {give_up}"
+            f"{cluster} could not be asked: {message_of(answers.looked.get(cluster, {}))} {give_up}"
         )
     if others := [each for each in having if each != cluster]:
         copies = f"job {name} exists in {enumerated(others, 'and')}, and is placed in {cluster} {since}."
@@ -194,7 +232,7 @@ def _several_copies(wish: Wish, name: str, having: Sequence[str]) -> str:
 
 
 def _may_be_there(wish: Wish, name: str, silent: Sequence[str], answers: Answers) -> str:
-    errors = " ".join(f"{each} could not be asked: {_message(answers.looked.get(each, {}))}" for each in silent)
+    errors = " ".join(f"{each} could not be asked: {message_of(answers.looked.get(each, {}))}" for each in silent)
     may = f"job {one_line(name)} may be in {enumerated(silent, 'and')}, so it was not placed."
     return f"{may} {errors} {wish.giving_up(silent)}"
 
@@ -207,9 +245,9 @@ def _anew(wish: Wish, inventory: Inventory, answers: Answers) -> Decision:
         return Decision(_several_copies(wish, name, kept))
     if kept:
         return Decision(None, kept[0], f"stays in {kept[0]}, where it has run")
-    rows = {each: _row(each, wish, inventory, answers) for each in inventory.clusters}
+    rows = {each: cluster_row(each, wish, inventory, answers) for each in inventory.clusters}
     chosen = inventory.chosen(wish.chosen)
-    rank = _rank(wish, inventory, chosen)
+    rank = rank_of(wish, inventory, chosen)
     possible = sorted((rows[each] for each in chosen if rows[each]["verdict"] in _RANKS), key=rank)
     if not possible:
         where = enumerated(chosen, "and")
@@ -231,16 +269,16 @@ def _is_known(result: Result) -> bool:
     return any(row.get("action") not in (None, "create") and not row.get("error") for row in rows)
 
 
-def _row(cluster: str, wish: Wish, inventory: Inventory, answers: Answers) -> dict[str, Any]:
+def cluster_row(cluster: str, wish: Wish, inventory: Inventory, answers: Answers) -> dict[str, Any]:
     """What a cluster has answered, as a row of the report."""
     result = answers.judged.get(cluster) or {}
     base = {"cluster": cluster, "price": inventory.prices.get(cluster), "runs_at": None, "placed": "no"}
     if cluster in wish.lost:
-        reason = f"It is assumed to be lost. {_message(answers.looked.get(cluster, {}))}"
+        reason = f"It is assumed to be lost. {message_of(answers.looked.get(cluster, {}))}"
         return {**base, "verdict": None, "runs": NOT_ASKED, "reason": reason}
     answer = next(iter(result.get("results") or ()), None)
     if answer is None or answer.get("error"):
-        reason = as_sentence(answer["error"]) if answer else _message(result)
+        reason = as_sentence(answer["error"]) if answer else message_of(result)
         return {**base, "verdict": None, "runs": REFUSED, "reason": reason}
     fit = answer.get("fit") or {}
     verdict = fit.get("verdict") or UNKNOWN
@@ -249,7 +287,7 @@ def _row(cluster: str, wish: Wish, inventory: Inventory, answers: Answers) -> di
     return {**base, **runs, "verdict": verdict, "reason": reason}
 
 
-def _rank(wish: Wish, inventory: Inventory, chosen: Sequence[str]) -> Callable[[Result], tuple[Any, ...]]:
+def rank_of(wish: Wish, inventory: Inventory, chosen: Sequence[str]) -> Callable[[Result], tuple[Any, ...]]:
     """Soonest first. Of those in which it runs as soon: the cheapest one, or the first in the list or inventory."""
     order = chosen if wish.order == LISTED else inventory.clusters
 
@@ -285,18 +323,18 @@ def _as_claimed(decision: Decision, answers: Answers) -> Decision:
         return decision
     if "name" not in claimed:
         unclaimed = f"cluster {decision.cluster} could not be claimed, so nothing was submitted"
-        return Decision(f"{unclaimed}: {_message(claimed)}")
+        return Decision(f"{unclaimed}: {message_of(claimed)}")
     if claimed["cluster"] == decision.cluster:
         return decision
     other = claimed["cluster"]
     return Decision(None, other, f"goes to {other}, which another run has claimed at the same time")
 
 
-def _message(result: Result) -> str:
+def message_of(result: Result) -> str:
     return as_sentence(one_line(" ".join(str(result.get("msg") or "no answer").split()))[:_LONGEST_REASON])
 
 
-def _minute(moment: Any) -> str:
+def minute_of(moment: Any) -> str:
     """``2026-03-01T10:00:00.000000Z`` -> ``2026-03-01 10:00 UTC``"""
     text = one_line(str(moment or ""))
     return f"{text[:10]} {text[11:16]} UTC" if len(text) > 16 else "an unknown time"

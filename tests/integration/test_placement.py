@@ -333,11 +333,13 @@ class NthWrite(Plan):
         return True
 
 
-def start(sites: Sites, *arguments: str) -> tuple[subprocess.Popen[bytes], Callable[[int], None]]:
+def start(
+    sites: Sites, *arguments: str, playbook: str = "submit"
+) -> tuple[subprocess.Popen[bytes], Callable[[int], None]]:
     """A run in processes of its own, and what sends all of them a signal."""
     mark = uuid.uuid4().hex
     process = subprocess.Popen(
-        [str(BIN / "ansible-playbook"), "runwhere.gpuctl.submit", "-e", "gpuctl_src=sft.yaml", *arguments],
+        [str(BIN / "ansible-playbook"), f"runwhere.gpuctl.{playbook}", *arguments],
         cwd=sites.ansible.directory,
         env={**sites.ansible.full_environment, MARK: mark},
         stdin=subprocess.DEVNULL,
@@ -365,7 +367,7 @@ def interrupt(sites: Sites, k: int, fault: Fault) -> list[str]:
         runs[0](signal.SIGKILL)
 
     sites.begin(lambda: NthWrite(fault, k, meanwhile=kill, seen=seen))
-    process, send = start(sites, "-e", "gpuctl_clusters=west")
+    process, send = start(sites, "-e", "gpuctl_src=sft.yaml", "-e", "gpuctl_clusters=west")
     runs.append(send)
     started.set()
     process.wait(120)
@@ -433,7 +435,8 @@ def test_a_lost_answer_to_the_claim(sites: Sites) -> None:
 
 def test_two_runs_at_once_agree(sites: Sites) -> None:
     """Each would choose another cluster."""
-    runs = [start(sites, "-e", f"gpuctl_clusters={name}")[0] for name in ("west", "north", "west", "north")]
+    source = ["-e", "gpuctl_src=sft.yaml"]
+    runs = [start(sites, *source, "-e", f"gpuctl_clusters={name}")[0] for name in ("west", "north", "west", "north")]
     assert [process.wait(120) for process in runs] == [0] * len(runs)
     (where,) = sites.copies()
     assert sites.record()["cluster"] == where
@@ -444,7 +447,7 @@ def test_a_run_that_comes_too_late_takes_its_job_back(sites: Sites) -> None:
     runs: list[Callable[[int], None]] = []
     seen: list[str] = []
     sites.begin(lambda: NthWrite(SLOW, 1, meanwhile=lambda: runs[0](signal.SIGSTOP), seen=seen, path="/configmaps"))
-    process, send = start(sites, "-e", "gpuctl_clusters=west")
+    process, send = start(sites, "-e", "gpuctl_src=sft.yaml", "-e", "gpuctl_clusters=west")
     runs.append(send)
     assert eventually(sites.record, 60)["cluster"] == "west"
     deleted, placed = sites.playbook("delete", "-e", "gpuctl_name=sft"), sites.submit(where="north")
@@ -477,6 +480,39 @@ def test_a_placement_is_claimed_once(ansible: Ansible, recorder: Recorder, submi
     assert placement(ansible, namespace, name="sft", state="absent").message == "job sft is no longer placed in west"
     gone = placement(ansible, namespace, name="sft", state="absent")
     assert (gone.changed, gone.message) == (False, "job sft is not placed")
+
+
+def test_a_placement_moves(ansible: Ansible, recorder: Recorder, submitter: Api, namespace: str) -> None:
+    """The record names both clusters until the second one is claimed. Each step is one write, and no write again."""
+    missing = placement(ansible, namespace, name="sft", cluster="north", move_from="west")
+    assert (missing.changed, missing.message) == (False, "job sft is not placed")
+    placement(ansible, namespace, name="sft", cluster="west")
+    steps = (
+        ({"cluster": "north", "move_from": "east"}, False, ("west", None)),
+        ({"cluster": "north", "move_from": "west"}, True, ("north", "west")),
+        ({"cluster": "east", "move_from": "west"}, False, ("north", "west")),
+        ({"cluster": "east"}, False, ("north", "west")),
+        ({"cluster": "west", "move_from": "north"}, True, ("west", None)),
+        ({"cluster": "north", "move_from": "west"}, True, ("north", "west")),
+        ({"cluster": "north"}, True, ("north", None)),
+        ({"cluster": "north"}, False, ("north", None)),
+        ({"cluster": "east", "move_from": "north"}, True, ("east", "north")),
+        ({"cluster": "west", "assume_lost": ["north"]}, True, ("west", None)),
+    )
+    for options, changes, expected in steps:
+        recorder.clear()
+        checked = placement(ansible, namespace, name="sft", check=True, **options)
+        assert (checked.changed, recorder.writes) == (changes, [])
+        done = placement(ansible, namespace, name="sft", **options)
+        assert (done.changed, len(recorder.writes)) == (changes, int(changes)), options
+        assert (done.result["cluster"], done.result["leaving"]) == expected, options
+    (row,) = placement(ansible, namespace).result["placements"]
+    assert (row["name"], row["namespace"], row["cluster"]) == ("sft", namespace, "west")
+    assert [each["cluster"] for each in row["moved_from"]] == ["west"]
+    assert [each["cluster"] for each in row["assumed_lost"]] == ["north"]
+    same = placement(ansible, namespace, name="sft", cluster="west", move_from="west")
+    assert "move_from: west is cluster as well. Name the cluster that the job leaves." in same.message
+    assert "no job given. Set one of name, src and definition" in placement(ansible, namespace, state="absent").message
 
 
 def test_what_is_no_record_is_left_alone(ansible: Ansible, api: Api, namespace: str) -> None:

@@ -85,12 +85,12 @@ def _rollback_problem(workload: Mapping[str, Any], run: PastRun | None, kind: st
     own: dict[str, Any] = manifest if isinstance(manifest, dict) else {}
     if not isinstance(own.get("job"), dict) or own.get("kind") != live_kind:  # Others may write the record as well.
         return f"its earlier manifest is {good.get('manifest_note') or 'not recorded'}. {_APPLY}"
-    if hidden := abridged(list(dict.fromkeys(_masked_places(manifest))), 3):
+    if hidden := abridged(list(dict.fromkeys(masked_places(manifest))), 3):
         return f"its earlier manifest has secret values, which are not recorded: {hidden}. {_APPLY}"
     return None
 
 
-def _masked_places(data: Any, place: str = "") -> Iterator[str]:
+def masked_places(data: Any, place: str = "") -> Iterator[str]:
     """Where a recorded manifest has a mask in place of a secret; an item of a list by its name."""
     if isinstance(data, str):
         if MASK in data:
@@ -98,7 +98,7 @@ def _masked_places(data: Any, place: str = "") -> Iterator[str]:
     elif isinstance(data, list):
         for item in data:
             name = item.get("name") if isinstance(item, dict) else None
-            yield from (f"{place} {name}" if name else place for _each in _masked_places(item))
+            yield from (f"{place} {name}" if name else place for _each in masked_places(item))
     elif isinstance(data, dict):
         for key, value in data.items():
-            yield from _masked_places(value, f"{place}.{key}".lstrip("."))
+            yield from masked_places(value, f"{place}.{key}".lstrip("."))

@@ -11,11 +11,11 @@ from ...jobs.ownership import Ownership
 from ...jobs.select import select_jobs
 from ...kube.errors import ApiError, KubeError
 from ...kube.times import now_as_text
-from ...manifest.problems import abridged
-from ...namespaces import NamespaceOptions, job_namespace_problem, named_job
+from ...manifest.problems import abridged, number_of
+from ...namespaces import NamespaceOptions, job_namespace_problem, listed_namespaces, named_job, own_namespace
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
-from .placement_record import PlacementRecord, claim, read_record, release
+from .placement_record import PlacementRecord, claim, list_records, read_record, release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +29,15 @@ class PlacementOptions(NamespaceOptions):
     reason: str | None = option("str")
     assume_lost: list[str] | None = option("list", elements="str")
     clusters: list[str] | None = option("list", elements="str")
+    move_from: str | None = option("str")
+    all_namespaces: bool = option("bool", default=False)
 
 
 def run(task: Task[PlacementOptions]) -> dict[str, Any]:
     """Returns ``changed``, the job, and its placement. Without a cluster to claim, only reads."""
     options, client = task.options, task.client()
+    if not (options.src or options.definition or options.name):
+        return _list_placements(task)
     namespace, name = _job_of(task)
     changed = False
     try:
@@ -45,15 +49,40 @@ def run(task: Task[PlacementOptions]) -> dict[str, Any]:
             placement, _metadata = read_record(client, namespace, name)
     except KubeError as error:
         raise TaskFailed(f"where job {name} is placed is not known: {error}") from None
-    known = asdict(placement or PlacementRecord(""))
     return {
         "changed": changed,
-        "name": name,
-        "namespace": namespace,
-        **{key: value or None for key, value in known.items() if key != "lost"},
-        "assumed_lost": [dict(row) for row in known["lost"]],
+        **_row(namespace, name, placement),
         "msg": _summary(options.state, name, placement, changed),
     }
+
+
+def _row(namespace: str, name: str, placement: PlacementRecord | None) -> dict[str, Any]:
+    known = asdict(placement or PlacementRecord(""))
+    rows = {"assumed_lost": known.pop("lost"), "moved_from": known.pop("moved")}
+    return {
+        "name": name,
+        "namespace": namespace,
+        **{key: value or None for key, value in known.items()},
+        **{key: [dict(row) for row in value] for key, value in rows.items()},
+    }
+
+
+def _list_placements(task: Task[PlacementOptions]) -> dict[str, Any]:
+    """All jobs of the namespaces that are placed. Records that cannot be read are warnings."""
+    options = task.options
+    if options.state == "absent" or options.cluster:
+        raise TaskFailed(
+            "no job given. Set one of O(name), O(src) and O(definition) to claim or release its placement."
+        )
+    own = None if options.all_namespaces else [own_namespace(task, options.namespace).name]
+    rows = []
+    for namespace, name, found in list_records(task.client(), listed_namespaces(task, own)):
+        if isinstance(found, PlacementRecord):
+            rows.append(_row(namespace, name, found))
+        else:
+            task.warn(str(found))
+    rows.sort(key=lambda row: (row["namespace"], row["name"]))
+    return {"changed": False, "placements": rows, "msg": f"{number_of(len(rows), 'job')} placed"}
 
 
 def _job_of(task: Task[PlacementOptions]) -> tuple[str, str]:
@@ -74,17 +103,29 @@ def _job_of(task: Task[PlacementOptions]) -> tuple[str, str]:
     return jobs[0].namespace, jobs[0].name
 
 
-def _claim(task: Task[PlacementOptions], namespace: str, name: str) -> tuple[PlacementRecord, bool]:
+def _claim(task: Task[PlacementOptions], namespace: str, name: str) -> tuple[PlacementRecord | None, bool]:
     options, client = task.options, task.client()
     if problem := job_namespace_problem(namespace, None):
         raise TaskFailed(f"O(namespace): {problem}")
+    cluster = str(options.cluster)
+    if options.move_from == cluster:
+        raise TaskFailed(f"O(move_from): {cluster} is O(cluster) as well. Name the cluster that the job leaves.")
 
     def wanted() -> PlacementRecord:
         who = Ownership(task.with_options(JobOptions())).submitter.title
-        return PlacementRecord(str(options.cluster), options.reason or "", who, now_as_text())
+        return PlacementRecord(cluster, options.reason or "", who, now_as_text())
 
     try:
-        return claim(client, namespace, name, wanted, options.assume_lost or (), dry_run=task.check_mode)
+        return claim(
+            client,
+            namespace,
+            name,
+            cluster,
+            wanted,
+            options.assume_lost or (),
+            move_from=options.move_from,
+            dry_run=task.check_mode,
+        )
     except ApiError as error:
         if error.is_missing_namespace:
             raise TaskFailed(
@@ -99,6 +140,8 @@ def _summary(state: str, name: str, placement: PlacementRecord | None, changed: 
         return f"job {name} is not placed"
     if state == "absent" and changed:
         return f"job {name} is no longer placed in {placement.cluster}"
+    if placement.leaving:
+        return f"job {name} moves from {placement.leaving} to {placement.cluster}"
     return f"job {name} is placed in {placement.cluster}"
 
 
@@ -106,9 +149,8 @@ MODULE = ModuleSpec(
     PlacementOptions,
     run,
     {
-        "mutually_exclusive": [("src", "definition", "name")],
-        "required_one_of": [("src", "definition", "name")],
-        "required_by": {"reason": "cluster", "assume_lost": "cluster"},
+        "mutually_exclusive": [("src", "definition", "name"), ("move_from", "assume_lost")],
+        "required_by": {"reason": "cluster", "assume_lost": "cluster", "move_from": "cluster"},
     },
     level="submit",
 )

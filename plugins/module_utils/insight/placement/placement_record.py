@@ -2,35 +2,48 @@
 """The record of a placement: a ConfigMap for each job, in the namespace of the job in the home cluster.
 
 Of two runs that claim a job at once, one creates the ConfigMap, and the other one reads which cluster that is. A record
-never changes by itself: it is replaced only if its cluster was given up by name, and only as it was read.
+never changes by itself: it is replaced only if its cluster was given up by name or is left, and only as it was read.
+
+While a job moves, the record names both clusters: the one that it is for, and the one that it leaves. The job is
+submitted in the first one once the second one does not have it any more, and then the second one is no longer named.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from ...jobs.runs.config_maps import new_config_map
 from ...kube.client import Client
 from ...kube.errors import ApiError, ConcurrentChange, KubeError
 from ...kube.resources import CONFIG_MAP
-from ...labels import is_managed
+from ...labels import MANAGED, PREFIX, is_managed
+
+RECORD_OF = f"{PREFIX}placement"  # the label of a record: the name of its job
 
 _ATTEMPTS = 5  # Each one that fails is a write of another run.
 _LONGEST = 1_000  # characters of a text that others may have written
+_MOVES = 10  # that are kept of a job
 
 
 @dataclass(frozen=True)
 class PlacementRecord:
-    """Where a job is placed, and why, by whom and when (RFC 3339). ``lost``: who gave up clusters, and when."""
+    """Where a job is placed, and why, by whom and when (RFC 3339). ``lost``: who gave up clusters, and when.
+
+    ``leaving``: the cluster that may still have a job that moves. ``moved``: those that it has left, who moved it and
+    when.
+    """
 
     cluster: str
     reason: str = ""
     claimed_by: str = ""
     claimed_at: str = ""
     lost: tuple[Mapping[str, str], ...] = ()
+    leaving: str = ""
+    moved: tuple[Mapping[str, str], ...] = ()
 
     @property
     def data(self) -> dict[str, str]:
@@ -41,12 +54,22 @@ class PlacementRecord:
             "claimed-by": self.claimed_by,
             "claimed-at": self.claimed_at,
             "assumed-lost": json.dumps(self.lost),
+            "leaving": self.leaving,
+            "moved-from": json.dumps(self.moved),
         }
 
     def giving_up(self, cluster: str) -> PlacementRecord:
         """This placement, by which the job is not looked for in a cluster any more."""
-        lost = {"cluster": cluster, "by": self.claimed_by, "at": self.claimed_at}
-        return replace(self, lost=(*self.lost, lost))
+        return replace(self, lost=(*self.lost, self._signed(cluster)))
+
+    @property
+    def arrived(self) -> PlacementRecord:
+        """This placement of a job that the cluster which it was leaving does not have any more."""
+        moved = (*self.moved, self._signed(self.leaving))
+        return replace(self, leaving="", moved=moved[-_MOVES:])
+
+    def _signed(self, cluster: str) -> Mapping[str, str]:
+        return {"cluster": cluster, "by": self.claimed_by, "at": self.claimed_at}
 
 
 class UnusableRecord(KubeError):
@@ -64,18 +87,39 @@ def read_record(client: Client, namespace: str, job: str) -> tuple[PlacementReco
     found = client.get(CONFIG_MAP, namespace, name)
     if found is None:
         return None, {}
-    place = f"ConfigMap {name} in namespace {namespace}"
+    return _record_of(found, namespace, job), found["metadata"]
+
+
+def list_records(
+    client: Client, namespaces: Sequence[str] | None
+) -> Iterator[tuple[str, str, PlacementRecord | UnusableRecord]]:
+    """Namespace, name and placement of each job that is placed; with None as namespaces, of the whole cluster."""
+    for place in namespaces if namespaces is not None else (None,):
+        for found in client.list_objects(CONFIG_MAP, place, labels=f"{MANAGED},{RECORD_OF}"):
+            metadata = found["metadata"]
+            job = metadata["name"][len(record_name("")) :]
+            if metadata["name"] != record_name(job) or not job:
+                continue  # Others may set the label.
+            try:
+                yield metadata["namespace"], job, _record_of(found, metadata["namespace"], job)
+            except UnusableRecord as problem:
+                yield metadata["namespace"], job, problem
+
+
+def _record_of(found: Mapping[str, Any], namespace: str, job: str) -> PlacementRecord:
+    place = f"ConfigMap {record_name(job)} in namespace {namespace}"
     if not is_managed(found):
         raise UnusableRecord(f"{place} is not managed by gpuctl; it was not changed. Rename or delete it.")
     data = found.get("data") or {}
     if not data.get("cluster"):
         raise UnusableRecord(f"{place} does not say in which cluster job {job} is placed. Correct or delete it.")
-    keys = ("cluster", "reason", "claimed-by", "claimed-at")
-    cluster, reason, who, when = (str(data.get(key) or "")[:_LONGEST] for key in keys)
-    return PlacementRecord(cluster, reason, who, when, _lost(data.get("assumed-lost"))), found["metadata"]
+    keys = ("cluster", "reason", "claimed-by", "claimed-at", "leaving")
+    cluster, reason, who, when, leaving = (str(data.get(key) or "")[:_LONGEST] for key in keys)
+    lost, moved = (_rows(data.get(key)) for key in ("assumed-lost", "moved-from"))
+    return PlacementRecord(cluster, reason, who, when, lost, leaving, moved)
 
 
-def _lost(text: Any) -> tuple[Mapping[str, str], ...]:
+def _rows(text: Any) -> tuple[Mapping[str, str], ...]:
     try:
         rows = json.loads(str(text or "[]")[: 10 * _LONGEST])
     except (RecursionError, ValueError):
@@ -89,30 +133,61 @@ def claim(
     client: Client,
     namespace: str,
     job: str,
+    cluster: str,
     wanted: Callable[[], PlacementRecord],
     given_up: Collection[str] = (),
     *,
+    move_from: str | None = None,
     dry_run: bool = False,
-) -> tuple[PlacementRecord, bool]:
+) -> tuple[PlacementRecord | None, bool]:
     """The placement of the job by now, and whether this call has written it.
 
-    That is ``wanted`` unless the job is placed already; then it stays where it is, unless that cluster is given up.
-    Raises KubeError, with which the placement is not known.
+    That is ``wanted``, in ``cluster``, unless the job is placed already; then it stays where it is, unless that cluster
+    is given up, or is the one to move it from. Raises KubeError, with which the placement is not known.
     """
-    new: PlacementRecord | None = None
+    wanted, written = lru_cache(maxsize=None)(wanted), None
     for _attempt in range(_ATTEMPTS):
         found, metadata = read_record(client, namespace, job)
-        if found is not None and found.cluster not in given_up:
-            return found, found == new  # Ours, if the answer to the write was lost.
-        new = new or wanted()
-        for cluster in given_up:
-            new = new if any(row["cluster"] == cluster for row in new.lost) else new.giving_up(cluster)
-        if found is not None:
-            earlier = tuple(row for row in found.lost if row not in new.lost)
-            new = replace(new, lost=(*earlier, *new.lost))
-        if _write(client, new_config_map(record_name(job), namespace, new.data), metadata, dry_run=dry_run):
+        if found is not None and found == written:
+            return found, True  # The answer to the write was lost.
+        new = _moving(found, wanted, move_from) if move_from else _claimed(found, cluster, wanted, given_up)
+        if new is None:
+            return found, False
+        written = new
+        obj = new_config_map(record_name(job), namespace, new.data, **{RECORD_OF: job})
+        if _write(client, obj, metadata, dry_run=dry_run):
             return new, True
     raise ConcurrentChange(f"other runs keep changing the placement of job {job}. Run the task again.")
+
+
+def _claimed(
+    found: PlacementRecord | None, cluster: str, wanted: Callable[[], PlacementRecord], given_up: Collection[str]
+) -> PlacementRecord | None:
+    """What a claim makes of a placement; None if that stays as it is."""
+    if found is not None and not {found.cluster, found.leaving} & {*given_up}:
+        # Who claims the cluster that a job moves to knows that the other one does not have it any more.
+        return found.arrived if found.leaving and found.cluster == cluster else None
+    new = wanted()
+    for each in given_up:
+        new = new.giving_up(each)
+    if found is None:
+        return new
+    earlier = tuple(row for row in found.lost if row not in new.lost)
+    return replace(new, lost=(*earlier, *new.lost), moved=found.moved)
+
+
+def _moving(
+    found: PlacementRecord | None, wanted: Callable[[], PlacementRecord], source: str
+) -> PlacementRecord | None:
+    """What the beginning of a move makes of a placement: none of one that is in another cluster than ``source``.
+
+    A job that goes back to the cluster that it was leaving has left none.
+    """
+    if found is None or found.cluster != source:
+        return None
+    new = wanted()
+    leaving = "" if found.leaving == new.cluster else source
+    return replace(new, lost=found.lost, moved=found.moved, leaving=leaving)
 
 
 def _write(client: Client, obj: dict[str, Any], metadata: Mapping[str, Any], *, dry_run: bool) -> bool:
