@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""In which of several clusters a job is submitted, as a report. Pure."""
+"""In which of several clusters a job is submitted, and which jobs move between them, as reports. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from ..module_utils.manifest.problems import number_of
 from .placing import reasons_of
 from .report import Reasons, Report, Section, Table, Text
 from .screens import CLUSTER
@@ -21,6 +22,37 @@ _COLUMNS = (
     Column("price", "PRICE", optional=True),
     Column("placed", "PLACED"),
 )
+_MOVES = (
+    Column("name", "NAME", least=14),
+    Column("namespace", "NAMESPACE", least=9),
+    Column("status", "STATUS", drop=1),
+    Column("from", "FROM"),
+    Column("to", "TO"),
+    Column("action", "ACTION"),
+)
+
+
+def moves_report(result: Mapping[str, Any]) -> Report:
+    """Which jobs move where, and why others stay."""
+    rows = result["results"]
+    told = [{**row, "status": None} for row in rows]
+    return Report(
+        "Which jobs move?",
+        [
+            Section("", [Table(_MOVES, rows, "Those that have waited longest first", noun="job")] if rows else []),
+            Section("", [Reasons(told, None)] if told else []),
+            Section("", [Text(" ".join(filter(None, (f"{_moved(result)}.", result["msg"]))))]),
+        ],
+    )
+
+
+def _moved(result: Mapping[str, Any]) -> str:
+    """How many jobs move, and how many stay."""
+    rows = result["results"]
+    moved = sum(row["to"] is not None for row in rows)
+    left = len(rows) - moved
+    said = f"{number_of(moved, 'job')} {'moved' if result['done'] else 'would move'}"
+    return f"{said}, {left} {'stays' if left == 1 else 'stay'}" if left else said
 
 
 def placement_report(result: Mapping[str, Any]) -> Report:

@@ -19,7 +19,7 @@ from .history_report import history_csv, history_report, recorded_report
 from .html_page import html_page
 from .idle_report import idle_report
 from .job_report import description_report
-from .placement_report import placement_report
+from .placement_report import moves_report, placement_report
 from .plan_report import plan_report
 from .report import Report
 from .usage_report import usage_csv, usage_report
@@ -38,6 +38,7 @@ _REPORTS: Mapping[str, Callable[[Result], Report]] = {
     "ended_jobs": expire_report,
     "budgets": budget_report,
     "placement": placement_report,
+    "moves": moves_report,
     "description": description_report,
 }
 # Of the run, and not of what it was about.

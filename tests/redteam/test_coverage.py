@@ -43,7 +43,9 @@ NOT_FUZZED = {
 OTHER_PLAYBOOKS = {
     "accelerator_stack": ("redteam/test_stores.py", "ACCELERATORS_CONFIG_MAP"),
     "copy": ("redteam/test_log.py", "local_path"),
+    "drain_cluster": ("unit/plugins/plugin_utils/test_moving.py", "FORGED"),
     "monitoring": ("redteam/test_volume.py", "monitoring"),
+    "move": ("unit/plugins/plugin_utils/test_moving.py", "FORGED"),
     "notebook_copy": ("redteam/test_log.py", "local_path"),
     "onboard": ("redteam/test_offboard.py", '"onboard"'),
     "offboard": ("redteam/test_offboard.py", '"offboard"'),
@@ -81,6 +83,11 @@ PLUGINS = {
     "plugins/lookup/_job_cluster_problem.py": Attacks(
         "the names of clusters are those of the administrator's inventory",
         "reads what gpuctl_job_info has returned, as its screens do",
+        _PURE,
+    ),
+    "plugins/lookup/_moves.py": Attacks(
+        ("unit/plugins/plugin_utils/test_moving.py", "FORGED"),
+        "reads what modules have returned, as their screens do",
         _PURE,
     ),
     "plugins/lookup/_placement.py": Attacks(
@@ -122,7 +129,7 @@ STORES = {
     "records of placements": Attacks(
         ("integration/test_placement.py", "is not managed by gpuctl"),
         ("unit/plugins/module_utils/insight/placement/test_placement_record.py", "DAMAGED"),
-        ("integration/test_placement.py", "test_a_run_that_is_killed_is_continued"),
+        ("integration/test_move.py", "test_a_move_that_is_killed_is_continued"),
     ),
     "the copies of restarts": Attacks(
         ("redteam/test_tenant.py", "controllerrevisions"),
@@ -288,6 +295,7 @@ def test_a_playbook_runs_nothing_but_modules_that_are_struck_by_faults() -> None
         "include_role",
         "include_tasks",
         "meta",
+        "set_fact",
         "set_stats",
     }
     for path in (*(ROOT / "playbooks").rglob("*.yml"), *(ROOT / "roles").glob("*/tasks/*.yml")):
