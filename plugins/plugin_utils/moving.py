@@ -213,6 +213,8 @@ def decide_move(
         manifest = {**given, "job": {**given["job"], "namespace": candidate.namespace, "name": candidate.name}}
     if candidate.source not in steps.judged:
         return Move(manifest=manifest)
+    if has_manifest and any(_id(row) != (candidate.namespace, candidate.name) for row in _rows(steps, candidate)):
+        return Move(error="gpuctl_src has other jobs. Give the manifest of this one alone.")
     move = replace(_where(wish, inventory, candidate, run, steps), manifest=manifest)
     return move if move.error or move.stays or move.back else replace(move, **_progress(candidate, move, steps))
 
@@ -234,7 +236,7 @@ def _where(wish: MoveWish, inventory: Inventory, candidate: Candidate, run: Resu
     """The cluster that the job goes to, or back to."""
     source, status = candidate.source, candidate.status
     judged = {cluster: _only(candidate, result) for cluster, result in steps.judged.items()}
-    own = next(iter(judged[source].get("results") or ()), None)
+    own = next(iter(judged[source]["results"]), None)
     if own is None or own.get("error"):
         answer = str(own["error"]) if own else message_of(steps.judged[source])
         return Move(error=f"its manifest could not be compared with the job in {source}: {answer}")
@@ -262,6 +264,10 @@ def _where(wish: MoveWish, inventory: Inventory, candidate: Candidate, run: Resu
     ]
     stays = f"It would run now in no other cluster. {' '.join(reasons)}"
     return Move(error=stays) if wish.name else Move(stays=stays)
+
+
+def _rows(steps: Steps, candidate: Candidate) -> Sequence[Result]:
+    return steps.judged[candidate.source].get("results") or ()
 
 
 def _only(candidate: Candidate, result: Result) -> Result:

@@ -354,9 +354,12 @@ def test_nothing_follows_before_the_clusters_were_asked() -> None:
 
 
 def test_the_manifest_of_the_user_needs_no_record() -> None:
-    steps = replace(ASKED, recorded={"b": {"msg": "forbidden"}})
+    alone = {"results": SAME["results"][1:]}
+    steps = replace(asked(b=alone), recorded={"b": {"msg": "forbidden"}})
     move = decide_move(BY_NAME, CLUSTERS, WAITS, steps, has_manifest=True)
     assert (move.target, move.manifest) == ("a", None)
+    several = decide_move(BY_NAME, CLUSTERS, WAITS, ASKED, has_manifest=True)
+    assert several.error == "gpuctl_src has other jobs. Give the manifest of this one alone."
 
 
 def test_the_screen() -> None:
