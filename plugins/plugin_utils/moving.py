@@ -25,6 +25,7 @@ from ..module_utils.manifest.problems import abridged
 from ..module_utils.printable import one_line
 from .placing import Answers, Inventory, Result, Wish, cluster_row, message_of, rank_of
 
+_SAME = ("unchanged", "annotate")  # the actions for a job whose manifest is what the cluster has
 _RUNNING = ("Running", "Partially Running")
 _NAMED = 3
 
@@ -246,7 +247,7 @@ def _where(wish: MoveWish, inventory: Inventory, candidate: Candidate, run: Resu
         return Move(back=True, stays=f"It has ended in {source} before it was moved: {status}.")
     if candidate.target and status in _RUNNING and not wish.running:
         return Move(back=True, stays=f"It runs in {source} by now.")
-    if status is not None and own["action"] not in ("unchanged", "annotate"):
+    if status is not None and own["action"] not in _SAME:
         return Move(error=f"its manifest is another one than that of the job in {source}. Submit it there first.")
     if candidate.target:
         return Move(target=candidate.target, reason=f"goes from {source} to {candidate.target}, as was begun before")
@@ -303,12 +304,13 @@ def _progress(candidate: Candidate, move: Move, steps: Steps) -> dict[str, Any]:
     if problem := _failure(steps.stopped.get(source)):
         return {"error": f"it could not be stopped in {source}: {problem} {again}"}
     if checked := steps.checked.get(source):
-        rows = _only(candidate, checked).get("results") or ()
-        status = rows[0]["status"] if rows else None
+        row: Result = next(iter(_only(candidate, checked)["results"]), {})
+        status = row.get("status")
         if status in ENDED:
             return {"back": True, "stays": f"It has ended in {source} before it was moved: {status}."}
-        if status != "Paused":
-            return {"error": f"it was stopped in {source}, and is {status or 'not found'} there now. {again}"}
+        if status != "Paused" or row["action"] not in _SAME:
+            now = "changed" if status == "Paused" else status or "not found"
+            return {"error": f"it was stopped in {source}, and is {now} there now. {again}"}
     if problem := _failure(steps.deleted.get(source)):
         return {"error": f"it is paused, and could not be deleted in {source}: {problem} {again}"}
     due = steps.due.get(target)

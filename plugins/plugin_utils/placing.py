@@ -188,7 +188,8 @@ def decide(wish: Wish, inventory: Inventory, answers: Answers) -> Decision:
 
 def _lost_problem(wish: Wish, inventory: Inventory, answers: Answers) -> str | None:
     for name in wish.lost:
-        if name not in inventory.clusters and name != answers.placed.get("cluster"):
+        placed = [answers.placed.get(key) for key in ("cluster", "leaving")]
+        if name not in inventory.clusters and name not in placed:
             known = abridged(inventory.clusters, _NAMED)
             return f"gpuctl_assume_lost: no cluster of the inventory: {one_line(name)}. Use one of: {known}."
         if answers.looked.get(name, {}).keys() & {"results", "not_found"}:
@@ -206,10 +207,9 @@ def _as_recorded(
     give_up = wish.giving_up([cluster])
     leaving = placed.get("leaving")
     if leaving and leaving not in wish.lost and (leaving in having or cluster not in having):
-        return Decision(
-            f"job {name} has been moving from {leaving} to {cluster} {since}. Nothing was submitted. "
-            f"{wish.moving(name)} {wish.giving_up([leaving])}"
-        )
+        moving = f"job {name} has been moving from {leaving} to {cluster} {since}. Nothing was submitted."
+        is_asked = leaving in inventory.clusters and leaving not in silent
+        return Decision(f"{moving} {wish.moving(name) if is_asked else wish.giving_up([leaving])}")
     if cluster not in inventory.clusters:
         return Decision(f"job {name} is placed in {cluster} {since}, which the inventory does not have. {give_up}")
     if cluster in silent:

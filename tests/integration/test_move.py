@@ -70,6 +70,9 @@ def finish(sites: Sites, cluster: str) -> None:
     job["status"] |= {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": moment}]}
     job["status"] |= {"succeeded": 1, "completionTime": moment, "startTime": moment, "active": 0, "ready": 0}
     sites.clusters[cluster].load([job])
+    for obj in sites.clusters[cluster].objects():
+        if obj["kind"] == "Pod" and obj["metadata"]["name"].startswith("sft-"):
+            sites.clusters[cluster].unload("Pod", "default", obj["metadata"]["name"])
 
 
 def share_storage(sites: Sites) -> None:

@@ -186,7 +186,11 @@ def recorded(**facts: Any) -> Steps:
     return replace(ASKED, recorded={"b": {"results": [{**RUN, **facts}]}})
 
 
-CLAIMED = {"c": {**JOB, "cluster": "c", "leaving": "b"}}
+def paused(status: str | None, action: str = "unchanged") -> dict[str, Any]:
+    """What gpuctl_job has returned in check mode once the job was to be paused."""
+    return {"b": {"results": [{**JOB, "status": status, "action": action, "error": None}]}}
+
+
 GONE = replace(asked(b=judged()), looked=looked())
 
 #: candidate, steps -> the cluster that the job goes to
@@ -288,13 +292,18 @@ REFUSED: dict[str, tuple[Candidate, Steps, str]] = {
     ),
     "it was resumed": (
         GOES,
-        replace(ASKED, checked={"b": has("Running")}),
+        replace(ASKED, checked=paused("Running")),
         "it was stopped in b, and is Running there now. The same command goes on from there.",
     ),
     "another run has deleted it": (
         GOES,
-        replace(ASKED, checked={"b": {"results": []}}),
+        replace(ASKED, checked=paused(None, "create")),
         "it was stopped in b, and is not found there now. The same command goes on from there.",
+    ),
+    "another run has changed it": (
+        GOES,
+        replace(ASKED, checked=paused("Paused", "update")),
+        "it was stopped in b, and is changed there now. The same command goes on from there.",
     ),
     "it is not deleted": (
         GOES,
@@ -335,7 +344,7 @@ BACK = {
     "it runs by now": (replace(GOES, status="Running"), ASKED, "It runs in b by now."),
     "it has ended while it was paused": (
         GOES,
-        replace(ASKED, checked={"b": has("Failed")}),
+        replace(ASKED, checked=paused("Failed")),
         "It has ended in b before it was moved: Failed.",
     ),
 }

@@ -24,6 +24,7 @@ HAS, LACKS, SILENT = (
 )
 JOB = {"name": "sft", "namespace": "team-a"}
 PLACED = {**JOB, "cluster": "b", "claimed_by": "alice on laptop", "claimed_at": "2026-03-01T10:00:00.000000Z"}
+MOVING = {**PLACED, "leaving": "a"}
 SINCE = "since 2026-03-01 10:00 UTC (alice on laptop)"
 ALL = Wish(chosen=["all"])
 CLUSTERS = Inventory(
@@ -57,6 +58,8 @@ STAYS = {
     "it is where it is placed": (answers("-+-", PLACED), "b"),
     "an interrupted run has not submitted it": (answers("---", PLACED), "b"),
     "another cluster is silent": (answers("?+-", PLACED), "b"),
+    "it has moved there": (answers("-+-", MOVING), "b"),
+    "it has moved there from a silent one": (answers("?+-", MOVING), "b"),
     "it has ended where it ran": (answers("---", judged={"a": judged(), "b": ENDED, "c": judged()}), "b"),
 }
 
@@ -117,6 +120,30 @@ PROBLEMS: dict[str, tuple[Wish, Answers, str]] = {
         f"job sft exists in a, and is placed in b {SINCE}. Nothing was submitted. Delete it in a: "
         "ansible-playbook runwhere.gpuctl.delete -e gpuctl_name=sft --limit a",
     ),
+    "it moves": (
+        ALL,
+        answers("+--", MOVING),
+        f"job sft has been moving from a to b {SINCE}. Nothing was submitted. To end the move: ansible-playbook "
+        "runwhere.gpuctl.move -e gpuctl_name=sft",
+    ),
+    "it moves, and is in neither": (
+        ALL,
+        answers("---", MOVING),
+        f"job sft has been moving from a to b {SINCE}. Nothing was submitted. To end the move: ansible-playbook "
+        "runwhere.gpuctl.move -e gpuctl_name=sft",
+    ),
+    "it moves in AWX": (
+        replace(ALL, in_awx=True),
+        answers("++-", MOVING),
+        f"job sft has been moving from a to b {SINCE}. Nothing was submitted. To end the move, run the playbook "
+        "runwhere.gpuctl.move with gpuctl_name=sft.",
+    ),
+    "it moves from a silent one": (
+        ALL,
+        answers("?--", MOVING),
+        f"job sft has been moving from a to b {SINCE}. Nothing was submitted. If a is lost with all that ran there, "
+        "add -e gpuctl_assume_lost=a.",
+    ),
     "a cluster that answers is given up": (
         replace(ALL, lost=["b"]),
         answers("---", PLACED),
@@ -144,6 +171,13 @@ PROBLEMS: dict[str, tuple[Wish, Answers, str]] = {
 def test_nothing_is_placed(wish: Wish, known: Answers, problem: str) -> None:
     decision = decide(wish, CLUSTERS, known)
     assert (decision.problem, decision.cluster) == (problem, None)
+
+
+def test_a_cluster_that_a_job_was_leaving_is_given_up() -> None:
+    """Also one that the inventory has no more."""
+    for lost, looked in (("a", "?--"), ("mars", "---")):
+        decision = decide(replace(ALL, lost=[lost]), CLUSTERS, answers(looked, {**MOVING, "leaving": lost}))
+        assert (decision.problem, decision.cluster) == (None, "b")
 
 
 LATER, SOON = {"runs_at": "2026-03-01T12:00:00Z"}, {"runs_at": "2026-03-01T11:00:00Z"}

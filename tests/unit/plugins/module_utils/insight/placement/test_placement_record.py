@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -39,12 +40,21 @@ def read(data: Any, labels: Any = OURS) -> PlacementRecord | None:
 @pytest.mark.parametrize(("text", "lost"), DAMAGED.items())
 def test_what_is_no_list_of_lost_clusters_is_left_out(text: str, lost: tuple[Any, ...]) -> None:
     assert read({"cluster": "east", "assumed-lost": text}) == PlacementRecord("east", lost=lost)
+    assert read({"cluster": "east", "moved-from": text}) == PlacementRecord("east", moved=lost)
 
 
 def test_a_text_of_a_record_is_cut() -> None:
-    placed = read({"cluster": "east", "reason": "a" * 1_000_000})
+    placed = read({"cluster": "east", "reason": "a" * 1_000_000, "leaving": "b" * 1_000_000})
     assert placed is not None
-    assert len(placed.reason) == 1_000
+    assert (len(placed.reason), len(placed.leaving)) == (1_000, 1_000)
+
+
+def test_the_last_moves_are_kept() -> None:
+    placed = PlacementRecord("east", claimed_by="alice", claimed_at="2026-11-01T00:00:00Z")
+    for number in range(12):
+        placed = replace(placed, leaving=f"west-{number}").arrived
+    assert [row["cluster"] for row in placed.moved] == [f"west-{number}" for number in range(2, 12)]
+    assert (placed.leaving, placed.moved[0]["by"]) == ("", "alice")
 
 
 @pytest.mark.parametrize(
