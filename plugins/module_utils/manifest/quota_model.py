@@ -102,8 +102,7 @@ class Limits(ClusterLimits):
     @model_validator(mode="after")
     def _clusters_share_the_limits(self) -> Limits:
         if self.clusters and self.gpu_hours:
-            problem = "a budget is counted in one cluster, and this quota is for several"
-            raise rules.section_error(problem, "Leave out gpu_hours, or clusters", "gpu_hours")
+            raise rules.section_error("a budget is for one cluster", "Leave out gpu_hours or clusters", "gpu_hours")
         for (name, *key), total in self.amounts().items() if self.clusters else ():
             left = total
             for cluster, share in self.clusters.items():

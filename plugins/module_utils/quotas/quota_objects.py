@@ -93,8 +93,7 @@ def _default_limit(limit: str, most: Fraction, unit: Fraction, suffix: str) -> s
 
 def _with_notes(metadata: Object, limits: Limits) -> Object:
     """What is no limit of Kubernetes': gpuctl makes queues of shares, and gpuctl_budget enforces budgets."""
-    hours = limits.gpu_hours and limits.gpu_hours.model_dump()
-    given = {labels.SHARES: limits.shares, labels.GPU_HOURS: hours}
+    given = {labels.SHARES: limits.shares, labels.GPU_HOURS: limits.gpu_hours and limits.gpu_hours.model_dump()}
     notes = {key: json.dumps(value, sort_keys=True) for key, value in given.items() if value}
     return sparse({**metadata, "annotations": {**metadata.get("annotations", {}), **notes}})
 
