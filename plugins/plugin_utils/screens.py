@@ -633,14 +633,14 @@ def gpu_hours_texts(rows: Iterable[Row]) -> Iterator[str]:
         place, budget = f"{namespace} in {cluster}" if cluster else namespace, found[0]
         cost = sum(each["cost"] or 0.0 for each in found)
         daily = sum(each["cost_per_day"] for each in found if each["cost"] is None)
-        left = "an unknown part" if budget["left"] is None else f"{budget['left']:,.0f}"
+        limit, until = f"{budget['limit']:,}", budget["until"][:10]
+        known = f"{limit} until {until}, not counted yet"
+        if budget["left"] is not None:
+            known = f"{budget['left']:,.0f} of {limit} left until {until}"
         parts = [f"up to {cost:,.0f} until their time limits"] if cost else []
         parts += [f"{daily:,} a day without one"] if daily else []
-        text = f"GPU-hours of {place}: {left} of {budget['limit']:,} are left until {budget['until'][:10]}. "
-        text += f"The jobs take {' and '.join(parts)}."
-        if budget["left"] is not None and cost > budget["left"]:
-            text += " That is more than is left."
-        yield text
+        much = " That is more than is left." if budget["left"] is not None and cost > budget["left"] else ""
+        yield f"GPU-hours of {place}: {known}. The jobs take {' and '.join(parts)}.{much}"
 
 
 def _preempting(row: Row) -> Row:

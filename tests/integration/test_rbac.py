@@ -435,6 +435,14 @@ def test_administer_allows_what_all_modules_use(
         expire = {"namespaces": [namespace], "warn_before": "2h"}
         assert_all_well(ansible, [{"runwhere.gpuctl.gpuctl_job": {"definition": limited, "namespace": namespace}}])
         assert_all_well(ansible, [{"runwhere.gpuctl.gpuctl_expire": expire}])
+        budgeted = {
+            "kind": "quota",
+            "quota": {"name": field.pool("b")},
+            "users": {namespace: {"gpu_hours": {"limit": 9}}},
+        }
+        assert_all_well(ansible, [{"runwhere.gpuctl.gpuctl_quota": {"definition": budgeted}}])
+        assert_all_well(ansible, [{"runwhere.gpuctl.gpuctl_budget": {"namespaces": [namespace]}}])
+        assert_all_well(ansible, [{"runwhere.gpuctl.gpuctl_quota": {"name": field.pool("b"), "state": "absent"}}])
         # Dry runs need the permissions to write.
         assert_all_well(ansible, [{"runwhere.gpuctl.gpuctl_plan_info": {"src": [str(ROOT / "examples" / "cluster")]}}])
         assert refused(recorder) == set()

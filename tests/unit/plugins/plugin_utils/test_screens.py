@@ -21,6 +21,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     doctor_screen,
     error_screen,
     fitting,
+    gpu_hours_texts,
     jobs_block,
     logs_screen,
     next_commands,
@@ -574,3 +575,34 @@ def test_fit() -> None:
     lines = screen_lines(fit_report({"results": rows}), View(80))
     assert lines == kept("fit", lines)
     assert max(map(text_width, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("left", "costs", "text"),
+    [
+        (
+            790.0,
+            [(96.0, 96), (None, 24)],
+            "790 of 5,000 left until 2026-12-01. The jobs take up to 96 until their time limits and 24 a day without "
+            "one.",
+        ),
+        (
+            90.0,
+            [(96.0, 96)],
+            "90 of 5,000 left until 2026-12-01. The jobs take up to 96 until their time limits. That is more than is "
+            "left.",
+        ),
+        (
+            None,
+            [(None, 48)],
+            "5,000 until 2026-12-01, not counted yet. The jobs take 48 a day without one.",
+        ),
+    ],
+    ids=["enough", "too much", "not counted"],
+)
+def test_what_jobs_take_of_a_budget(left: float | None, costs: list[tuple[float | None, int]], text: str) -> None:
+    budget = {"left": left, "limit": 5000, "until": "2026-12-01T00:00:00Z"}
+    hours = [{**budget, "cost": cost, "cost_per_day": daily} for cost, daily in costs]
+    rows = [{"namespace": "a", "fit": {"gpu_hours": each}} for each in hours]
+    others: list[dict[str, Any]] = [{"namespace": "b", "fit": {"gpu_hours": None}}, {"namespace": "b"}]
+    assert list(gpu_hours_texts([*rows, *others])) == [f"GPU-hours of a: {text}"]

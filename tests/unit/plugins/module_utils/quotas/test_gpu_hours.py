@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Budgets of GPU-hours as annotations have them, and their periods."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.gpu_hours import (
+    HoursBudget,
+    Tally,
+    budget_of,
+    gpu_hours_row,
+    tally_of,
+)
+
+GOOD = {"limit": 5000, "per": "month", "warn_at": "80%", "then": "refuse"}
+BUDGET = HoursBudget(5000, "month", 80, "refuse")
+NOW = datetime(2026, 11, 28, 13, 5, tzinfo=timezone.utc)
+OBJECT = "gpuctl-gpu-hours-until-2026-12-01"
+AT = "2026-11-28T13:00:00Z"
+
+
+def quota(name: str, note: Any, *, managed: bool = True, labelled: bool = True) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/managed-by": "runwhere.gpuctl"} if managed else {}
+    labels |= {"runwhere.ai/quota": "q"} if labelled else {}
+    text = note if isinstance(note, str) else json.dumps(note)
+    annotations = {"runwhere.ai/gpu-hours": text}
+    return {"metadata": {"name": name, "namespace": "a", "labels": labels, "annotations": annotations}}
+
+
+@pytest.mark.parametrize(
+    ("per", "now", "since", "until"),
+    [
+        ("month", "2026-11-28T13:05", "2026-11-01", "2026-12-01"),
+        ("month", "2026-12-31T23:59", "2026-12-01", "2027-01-01"),
+        ("month", "2028-02-29T00:00", "2028-02-01", "2028-03-01"),
+        ("month", "2027-01-01T00:00", "2027-01-01", "2027-02-01"),
+        ("week", "2026-11-28T13:05", "2026-11-23", "2026-11-30"),
+        ("week", "2026-11-30T00:00", "2026-11-30", "2026-12-07"),
+        ("day", "2026-12-31T23:59", "2026-12-31", "2027-01-01"),
+    ],
+)
+def test_periods_are_those_of_the_calendar(per: str, now: str, since: str, until: str) -> None:
+    moment = datetime.fromisoformat(now).replace(tzinfo=timezone.utc)
+    found = HoursBudget(1, per, 80, "refuse").period(moment)
+    assert [f"{each:%Y-%m-%d %H:%M:%S}" for each in found] == [f"{since} 00:00:00", f"{until} 00:00:00"]
+
+
+def test_a_budget_is_read_as_it_is_written() -> None:
+    assert budget_of(quota("q-a", GOOD)) == BUDGET
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"limit": 0},
+        {"limit": "5000"},
+        {"limit": True},
+        {"limit": 10**400},
+        {"limit": 5.5},
+        {"per": "year"},
+        {"per": ["month"]},
+        {"then": "delete"},
+        {"warn_at": None},
+        {"warn_at": "٨٠%"},
+        {"warn_at": {}},
+    ],
+    ids=str,
+)
+def test_what_is_no_budget_is_none(changed: dict[str, Any]) -> None:
+    assert budget_of(quota("q-a", {**GOOD, **changed})) is None
+
+
+def test_only_quotas_of_ours_have_budgets() -> None:
+    assert budget_of(quota("q-a", GOOD, managed=False)) is None
+    assert budget_of(quota("q-a", GOOD, labelled=False)) is None
+
+
+@pytest.mark.parametrize(
+    ("note", "expected"),
+    [
+        ({"used": 4210.5, "at": AT}, Tally(4210.5, AT)),
+        ({"used": 0, "at": AT}, Tally(0.0, AT)),
+        ({"used": -1, "at": AT}, None),
+        ({"used": True, "at": AT}, None),
+        ({"used": 10**400, "at": AT}, None),
+        ('{"used": NaN, "at": "2026-11-28T13:00:00Z"}', None),
+        ('{"used": Infinity, "at": "2026-11-28T13:00:00Z"}', None),
+        ({"used": 1, "at": "\x1b[2J"}, None),
+        ({"used": 1}, None),
+        ("[" * 5000, None),
+        ("x" * 100_000, None),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_was_counted_is_read_or_not_known(note: Any, expected: Tally | None) -> None:
+    assert tally_of([quota(OBJECT, note, labelled=False)], BUDGET, NOW) == expected
+
+
+def test_the_highest_count_of_the_period_counts() -> None:
+    """Of another period, of others, or of another namespace's quota, none does."""
+    objects = [
+        quota(OBJECT, {"used": 12, "at": AT}, labelled=False),
+        quota(f"{OBJECT}-low", {"used": 14, "at": AT}, labelled=False),
+        quota("gpuctl-gpu-hours-until-2026-11-01", {"used": 99, "at": AT}, labelled=False),
+        quota(OBJECT, {"used": 98, "at": AT}, managed=False, labelled=False),
+    ]
+    assert tally_of(objects, BUDGET, NOW) == Tally(14.0, AT)
+
+
+def test_a_row_says_what_is_left() -> None:
+    row = gpu_hours_row(quota("q-a", GOOD), [quota(OBJECT, {"used": 5100, "at": AT}, labelled=False)], NOW)
+    assert row is not None
+    assert (row["used"], row["left"], row["percent"], row["counted_at"]) == (5100.0, 0.0, 102.0, AT)
+    unknown = gpu_hours_row(quota("q-a", GOOD), [], NOW)
+    assert unknown is not None
+    assert (unknown["used"], unknown["left"], unknown["percent"], unknown["counted_at"]) == (None, None, None, None)
+    assert unknown["until"] == "2026-12-01T00:00:00Z"
