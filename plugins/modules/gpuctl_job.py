@@ -23,8 +23,8 @@ description:
     server-side apply. Pausing, resuming, scaling and rolling restarts patch single fields instead.
   - The module changes only objects that this collection created, and C(spec.active) of Kueue Workloads, and deletes Volcano
     PodGroups of paused trainings. It fails if an unmanaged object has the name of a job.
-  - Jobs need the PriorityClasses C(gpuctl-high), C(gpuctl-medium) and C(gpuctl-low). The module creates those that are missing
-    if the account may, as cluster administrators and the level C(administer) of M(runwhere.gpuctl.gpuctl_rbac) do. Otherwise
+  - Jobs need the PriorityClasses C(gpuctl-high), C(gpuctl-medium), C(gpuctl-low) and C(gpuctl-opportunistic). The module creates
+    those that are missing if the account may, as cluster administrators and the level C(administer) of M(runwhere.gpuctl.gpuctl_rbac) do. Otherwise
     the task fails before it writes anything. If the value of one is wrong, a changed job is a reason for a warning. Only
     M(runwhere.gpuctl.gpuctl_rbac) corrects it.
   - In a namespace that enforces the Pod Security level C(restricted), jobs are built as this level requires. The module fails

@@ -23,6 +23,8 @@ description:
     default.
   - A limit can be lower than the current usage. Running pods are not affected. The module prints a warning, and
     RV(results[].over_quota) lists the resources.
+  - With C(opportunistic) in the manifest, a limit does not count pods of the PriorityClass C(gpuctl-opportunistic). The
+    ResourceQuota gets a scope for that, in place.
   - If a namespace is removed from the manifest, its limits are deleted and the namespace is kept.
   - After writing, the module reads the quotas again. If another task has changed them at the same time, it applies its own limits
     again, with a warning, so that two tasks never leave a mixture of both.

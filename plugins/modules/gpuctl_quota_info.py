@@ -156,6 +156,10 @@ results:
         until: "2026-02-01T00:00:00Z"
         counted_at: "2026-01-26T10:15:04Z"
       version_added: 1.1.0
+    opportunistic:
+      description: Whether the limits do not count jobs with priority V(opportunistic); null if the ResourceQuota cannot be read.
+      type: bool
+      version_added: 1.1.0
     pod_security:
       description:
         - Pod Security Standard that the namespace enforces, set by this collection or not. V(none) if it has no label, or if the

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ..module_utils.cluster.pending_reason import SCHEDULER_SAYS
 from ..module_utils.insight.fit.fit_rows import SHORT_VERDICTS, fit_counts
 from ..module_utils.insight.follow.terminal_text import terminal_text
+from ..module_utils.jobs.objects.priority import OPPORTUNISTIC
 from ..module_utils.manifest.problems import abridged, enumerated, number_of
 from ..module_utils.printable import printable
 from .report import Row
@@ -53,6 +54,7 @@ JOB_COLUMNS = (
     Column("pool", "POOL", drop=5),
     Column("gpus", "GPUS"),
     Column("shown_status", "STATUS"),
+    Column("yields", "PRIORITY", drop=1, optional=True),
     Column("ready", "READY", drop=4),
     Column("restarts", "RESTARTS", drop=2, optional=True),
     Column("age", "AGE"),
@@ -378,7 +380,9 @@ def jobs_block(jobs: Sequence[Row], width: int, *, room: Room | None, paint: Pai
         return ["No jobs."]
     rows = sorted(_folded(jobs), key=lambda row: _ORDER.index(row["status"]) if row["status"] in _ORDER else 0)
     shown = rows[: room.rows] if room and len(rows) > _ROWS else rows
-    lines = [f"{number_of(len(jobs), 'job')}: {status_counts(jobs)}", *_jobs_table(shown, width, paint)]
+    yielding = sum(job.get("priority") == OPPORTUNISTIC for job in jobs)
+    apart = f"; {yielding} opportunistic" if yielding else ""
+    lines = [f"{number_of(len(jobs), 'job')}: {status_counts(jobs)}{apart}", *_jobs_table(shown, width, paint)]
     rest = rows[len(shown) :]
     return lines + _counted_rest(rest, "status", width)
 
@@ -432,6 +436,7 @@ def job_cells(job: Row) -> dict[str, Any]:
         **job,
         "gpus": gpus_of(job),
         "shown_status": job["status"],
+        "yields": OPPORTUNISTIC if job.get("priority") == OPPORTUNISTIC else None,
         "url": _first_url(job),
     }
 

@@ -41,6 +41,7 @@ class PlacedPod(NamedTuple):
     created_at: str
     ends_by: int | None
     is_ending: bool
+    priority_class: str = ""
 
     @property
     def namespace(self) -> str:
@@ -103,6 +104,7 @@ def placed_pod(pod: Object) -> PlacedPod:
         metadata.get("creationTimestamp") or "",
         spec.get("activeDeadlineSeconds"),
         is_terminating(pod),
+        spec.get("priorityClassName") or "",
     )
 
 

@@ -74,6 +74,11 @@ class QuotaState:
     def concerns(self, pod: WantedPod) -> bool:
         return all(_in_scope(scope, pod) for scope in self.scopes)
 
+    def counts(self, pod: PlacedPod) -> bool:
+        """Whether it counts a pod that exists, as far as its PriorityClass decides that."""
+        scopes = (scope for scope in self.scopes if scope.get("scopeName") == "PriorityClass")
+        return all(_is_in_class(scope, pod.priority_class) for scope in scopes)
+
     @property
     def counts_objects(self) -> bool:
         """Only pods have scopes: a quota with one counts no other objects (``generic.MatchesNoScopeFunc``)."""
@@ -236,11 +241,7 @@ def _in_scope(scope: Object, pod: WantedPod) -> bool:
     if name in ("BestEffort", "NotBestEffort"):
         return bool(_is_best_effort(pod) == (name == "BestEffort"))
     if name == "PriorityClass":
-        value, values = spec.get("priorityClassName") or "", scope.get("values") or ()
-        operator = scope.get("operator")
-        if operator in ("In", "NotIn"):
-            return bool((bool(value) and value in values) == (operator == "In"))
-        return bool(value) == (operator == "Exists")
+        return _is_in_class(scope, spec.get("priorityClassName") or "")
     if name == "CrossNamespacePodAffinity":
         terms = [*required_terms(spec, "podAffinity"), *required_terms(spec, "podAntiAffinity")]
         for kind in ("podAffinity", "podAntiAffinity"):
@@ -249,6 +250,13 @@ def _in_scope(scope: Object, pod: WantedPod) -> bool:
             terms += [one.get("podAffinityTerm") or {} for one in preferred]
         return any("namespaceSelector" in term or bool(term.get("namespaces")) for term in terms)
     return False
+
+
+def _is_in_class(scope: Object, value: str) -> bool:
+    operator = scope.get("operator")
+    if operator in ("In", "NotIn"):
+        return bool((bool(value) and value in (scope.get("values") or ())) == (operator == "In"))
+    return bool(value) == (operator == "Exists")
 
 
 def _is_best_effort(pod: WantedPod) -> bool:

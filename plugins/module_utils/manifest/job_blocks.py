@@ -19,8 +19,9 @@ class JobSection(Block):
     name: Annotated[rules.Name, rules.NoPlaceholder()] = Field(
         description="Name of the job and of its Kubernetes objects.", examples=["qwen2-7b-sft"]
     )
-    priority: Literal["high", "medium", "low"] = Field(
-        default="medium", description="Scheduling priority when GPUs are scarce."
+    priority: Literal["high", "medium", "low", "opportunistic"] = Field(
+        default="medium",
+        description="Scheduling priority when GPUs are scarce. Opportunistic jobs are preempted first.",
     )
     description: rules.Description | None = Field(
         default=None, description="Purpose of the job, stored as an annotation."

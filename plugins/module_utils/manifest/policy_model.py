@@ -88,7 +88,7 @@ class TeamRules(Block):
         description="GPU types that may be used. Pods with accelerators then have to name one.",
         examples=[["A100-100G"]],
     )
-    priorities: list[Literal["high", "medium", "low"]] | None = Field(
+    priorities: list[Literal["high", "medium", "low", "opportunistic"]] | None = Field(
         default=None, description="Priorities that jobs may have.", examples=[["medium", "low"]]
     )
     max_gpus_per_job: rules.Count | None = Field(

@@ -92,6 +92,9 @@ class Limits(ClusterLimits):
         description="Budget of GPU-hours, which M(gpuctl_budget) counts and enforces.",
         examples=[{"limit": 5000, "per": "month", "warn_at": "80%", "then": "refuse"}],
     )
+    opportunistic: rules.Boolean = Field(
+        default=False, description="Whether the limits do not count opportunistic jobs.", examples=[True]
+    )
     clusters: dict[rules.ClusterName, ClusterLimits] = Field(
         default_factory=dict,
         description="Shares of the limits, by cluster: the name of its host in the inventory. The limits are then "
@@ -101,6 +104,10 @@ class Limits(ClusterLimits):
 
     @model_validator(mode="after")
     def _clusters_share_the_limits(self) -> Limits:
+        # With a scope, a quota counts no claims (MatchesNoScopeFunc).
+        if self.opportunistic and any(each.device_classes for each in (self, *self.clusters.values())):
+            problem = "not counted by a quota with opportunistic: true"
+            raise rules.section_error(problem, "Remove one of them", "device_classes")
         if self.clusters and self.gpu_hours:
             raise rules.section_error("a budget is for one cluster", "Leave out gpu_hours or clusters", "gpu_hours")
         for (name, *key), total in self.amounts().items() if self.clusters else ():

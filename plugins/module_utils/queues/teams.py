@@ -55,8 +55,9 @@ def teams_in(resource_quotas: Iterable[Mapping[str, Any]]) -> list[Team]:
         own = [obj for obj in quotas if labels.is_managed(obj)]
         if own:
             shares = {pool: share for obj in own for pool, share in shares_of(obj).items()}
-            # A quota with scopes limits only some of the pods, so it says nothing about the sum.
-            unscoped = [obj for obj in quotas if not ({"scopes", "scopeSelector"} & (obj.get("spec") or {}).keys())]
+            # One of others with scopes limits only some of the pods, so it says nothing about the sum.
+            scopes = {"scopes", "scopeSelector"}
+            unscoped = [obj for obj in quotas if obj in own or scopes.isdisjoint(obj.get("spec") or {})]
             hard = tuple((obj.get("spec") or {}).get("hard") or {} for obj in unscoped)
             teams.append(Team(namespace, shares, hard))
     return teams

@@ -97,7 +97,8 @@ def _pod_security(client: Client, namespaces: list[str] | None) -> dict[str, str
 def _malformed_row(obj: MalformedObject) -> dict[str, Any]:
     """The row of a ResourceQuota that cannot be read."""
     where = {"name": None, "namespace": obj.namespace, "description": None, "pod_security": None}
-    return {**where, **no_usage(), "gpu_hours": None, "shares": {}, "over_quota": [], "problem": obj.sentence}
+    quota = {"gpu_hours": None, "shares": {}, "opportunistic": None, "over_quota": []}
+    return {**where, **no_usage(), **quota, "problem": obj.sentence}
 
 
 def _budget(quota: dict[str, Any], listed: Iterable[dict[str, Any]], now: datetime) -> dict[str, Any] | None:
@@ -112,6 +113,7 @@ def _quota_row(obj: dict[str, Any], levels: Mapping[str, str | None], *, full: b
         "description": description_of(obj),
         **usage(obj),
         "shares": shares_of(obj),
+        "opportunistic": bool((obj.get("spec") or {}).get("scopeSelector")),
         "pod_security": levels.get(obj["metadata"]["namespace"]),
         "over_quota": over_quota(obj),
         "problem": None,

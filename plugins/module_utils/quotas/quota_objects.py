@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .. import labels
 from ..accelerators.catalog import MEMORY, DeviceResource, catalog, device_class_key
+from ..jobs.objects.priority import OPPORTUNISTIC
 from ..kube.api_objects import Object, sparse
 from ..quantity import GIB, canonical, parse
 from .usage import quota_keys
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 # units, so that four such containers fit into any quota.
 _DEFAULTS = {"cpu": (Fraction(1), Fraction(1, 1000), "m"), "memory": (Fraction(GIB), Fraction(1024**2), "Mi")}
 _SHARE = 4
+# Valid for pods, cpu, memory and extended resources (IsResourceQuotaScopeValidForResource). Unlike spec.scopes it can
+# change in place (ValidateResourceQuotaUpdate), so there is no moment without a limit.
+_GUARANTEED = {"scopeName": "PriorityClass", "operator": "NotIn", "values": [labels.priority_class_name(OPPORTUNISTIC)]}
 
 
 def namespace(name: str, *, managed: bool, pod_security: str | None = None) -> Object:
@@ -39,11 +43,12 @@ def resource_quota(quota: Quota, name: str) -> Object:
     """The ResourceQuota of a quota in one of its namespaces, with only the limits of the manifest."""
     limits = quota.namespaces[name]
     hard = _hard_limits(limits)
+    selector = {"matchExpressions": [_GUARANTEED]} if limits.opportunistic else None
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
         "metadata": _with_notes(_quota_metadata(quota, name), limits),
-        "spec": sparse({"hard": hard}),
+        "spec": sparse({"hard": hard, "scopeSelector": selector}),
     }
 
 

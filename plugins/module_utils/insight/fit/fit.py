@@ -385,7 +385,8 @@ class Trial:
         gone = self._cluster.gone_before(jobs)
         for pod in gone:
             for state in self._cluster.quotas.get(pod.namespace, ()):
-                state.charge(charges_of_placed(pod), -1)
+                if state.counts(pod):
+                    state.charge(charges_of_placed(pod), -1)
         try:
             with self._world.without(gone):
                 fits = {}

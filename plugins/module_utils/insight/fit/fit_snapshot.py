@@ -19,7 +19,15 @@ from ...cluster.admitted_pod import Admission, WantedPod, admitted
 from ...cluster.devices import Inventory
 from ...cluster.pod_facts import PlacedPod, RoomyNode, claim_names, placed_pod, required_terms, roomy_node
 from ...cluster.pool_declarations import NATIVE
-from ...cluster.quota_fit import COUNTED, Charges, charges_of, charges_of_objects, charges_of_placed, quota_state
+from ...cluster.quota_fit import (
+    COUNTED,
+    Charges,
+    QuotaState,
+    charges_of,
+    charges_of_objects,
+    charges_of_placed,
+    quota_state,
+)
 from ...cluster.read_devices import read_devices
 from ...cluster.read_jobs import read_jobs
 from ...cluster.status import pods_wanted
@@ -174,13 +182,13 @@ class FitSnapshot:
         endless = self.services - ends.keys()
         delegated = extended if self.devices is not None else {}
         world = World(self.nodes or (), pods, self.namespaces, checks, delegated)
-        return Cluster(world, quotas, self.budgets or (), ends, self._users(), endless, self.nodes is not None)
+        return Cluster(world, quotas, self.budgets or (), ends, self._users(quotas), endless, self.nodes is not None)
 
-    def _users(self) -> dict[str, dict[JobName, Charges]]:
+    def _users(self, quotas: Mapping[str, Sequence[QuotaState]]) -> dict[str, dict[JobName, Charges]]:
         """What the jobs of the namespaces with quotas use of these, pods without a node too."""
-        found: dict[str, dict[JobName, Charges]] = {name: {} for name, quotas in self.quotas.items() if quotas}
+        found: dict[str, dict[JobName, Charges]] = {name: {} for name in quotas if quotas[name]}
         for pod in self.pods or ():
-            if pod.namespace in found:
+            if pod.namespace in found and any(state.counts(pod) for state in quotas[pod.namespace]):
                 uses = found[pod.namespace].setdefault(pod.job, {})
                 for resource, amount in charges_of_placed(pod).items():
                     uses[resource] = uses.get(resource, Fraction(0)) + amount

@@ -49,7 +49,9 @@ class _Contest:
     def of(cls, quotas: Sequence[QuotaState], fits: Sequence[Fit], victims: Sequence[PlacedPod]) -> _Contest:
         common = (state for state in quotas if all(state.concerns(fit.job.pod) for fit in fits))
         states = [replace(state, used=dict(state.used)) for state in common]
-        gone = {pod.uid: pod for pod in (*victims, *(pod for fit in fits for pod in fit.job.replaces))}
+        leaving = (*victims, *(pod for fit in fits for pod in fit.job.replaces))
+        gone = {pod.uid: pod for pod in leaving if _is_counted(states, pod)}
+        victims = [pod for pod in victims if pod.uid in gone]
         for pod in gone.values():
             _charge_each(states, charges_of_placed(pod), -1)
         alone = {fit.job.id: _let_in_first(states, fit) for fit in fits}
@@ -72,6 +74,11 @@ class _Contest:
         return [other for other, charges in others if any(charges.get(resource) for resource in lacking)]
 
 
+def _is_counted(states: Sequence[QuotaState], pod: PlacedPod) -> bool:
+    """Whether a pod that goes gives the quotas something back: an opportunistic one may not be counted."""
+    return all(state.counts(pod) for state in states)
+
+
 def _missing_quota(state: QuotaState, job: FitJob, number: int) -> Iterator[QuotaLack]:
     if number and state.counts_objects:
         yield from state.lacks(job.made, 1)
@@ -82,7 +89,11 @@ def _let_in_first(states: Sequence[QuotaState], fit: Fit) -> int:
     """How many of its pods the quotas let in, while what it preempts is still there."""
     job, held = (
         fit.job,
-        _sum_of_charges(charges_of_placed(pod) for pod in fit.victims if pod.namespace == fit.job.namespace),
+        _sum_of_charges(
+            charges_of_placed(pod)
+            for pod in fit.victims
+            if pod.namespace == fit.job.namespace and _is_counted(states, pod)
+        ),
     )
     _charge_each(states, held, 1)
     number = _pods_let_in(states, job)

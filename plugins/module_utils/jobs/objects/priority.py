@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The three PriorityClasses behind a job's priority. In its own file because gpuctl_rbac needs no manifests."""
+"""The PriorityClasses behind a job's priority. In its own file because gpuctl_rbac needs no manifests."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ from ...labels import FIELD_MANAGER, MANAGED_BY, is_managed, priority_class_name
 class _Class(NamedTuple):
     value: int
     description: str
-    preemption_policy: str | None = None  # None is the default: preempt pods with a lower priority
+    preemptionPolicy: str | None = None  # None is the default: preempt pods with a lower priority
 
 
 _CLASSES = {  # at most 1,000,000,000 (pkg/apis/scheduling/types.go, HighestUserDefinablePriority)
     "high": _Class(1_000_000, "Jobs with priority high are scheduled first and preempt jobs with a lower one."),
     "medium": _Class(500_000, "Jobs with priority medium, the default."),
     "low": _Class(100, "Jobs with priority low are scheduled last and preempt no others.", "Never"),
+    # Below pods without a class (0), and below --expendable-pods-priority-cutoff (-10) of the cluster autoscaler.
+    "opportunistic": _Class(-1000, "Jobs that run on what is free: others preempt them, they preempt none.", "Never"),
 }
 PRIORITIES = tuple(_CLASSES)
+OPPORTUNISTIC = PRIORITIES[-1]
 _PREEMPTS = "PreemptLowerPriority"  # the server's default (pkg/apis/scheduling/v1/defaults.go)
 
 
 def priority_class(priority: str) -> Object:
-    """The PriorityClass of ``high``, ``medium`` or ``low``."""
+    """The PriorityClass of one of ``PRIORITIES``."""
     # Value and preemptionPolicy are immutable (pkg/apis/scheduling/validation): to correct a class, it is recreated.
     chosen = _CLASSES[priority]
-    fields: dict[str, Any] = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": priority_class_name(priority), "labels": {MANAGED_BY: FIELD_MANAGER}},
-        "value": chosen.value,
-        "preemptionPolicy": chosen.preemption_policy,
-        "description": chosen.description,
-    }
-    return sparse(fields)
+    return sparse(
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": priority_class_name(priority), "labels": {MANAGED_BY: FIELD_MANAGER}},
+            **chosen._asdict(),
+        }
+    )
 
 
 def priority_class_problem(live: Mapping[str, Any]) -> str | None:
@@ -50,7 +52,7 @@ def priority_class_problem(live: Mapping[str, Any]) -> str | None:
     expected = {
         "value": (live.get("value", 0), chosen.value),
         "globalDefault": (bool(live.get("globalDefault")), False),
-        "preemptionPolicy": (live.get("preemptionPolicy") or _PREEMPTS, chosen.preemption_policy or _PREEMPTS),
+        "preemptionPolicy": (live.get("preemptionPolicy") or _PREEMPTS, chosen.preemptionPolicy or _PREEMPTS),
     }
     wrong = [f"{field} {found} instead of {right}" for field, (found, right) in expected.items() if found != right]
     if not wrong:

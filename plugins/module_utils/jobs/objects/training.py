@@ -13,10 +13,11 @@ from . import deepspeed, distributed, metadata, service, volumes
 from .built import Built
 from .launchers import launch
 from .pod import Additions, Provided, pod_template
-from .priority import priority_class
+from .priority import OPPORTUNISTIC, priority_class
 from .time_limit import TimeLimit, time_limit_of
 
 _RETRIES_PER_NODE = 3  # backoffLimit counts the pods of all indexes, and a crash of one rank fails them all.
+_RETRIES_OF_OPPORTUNISTIC = 20  # of each rank: as often as another one of them may be preempted
 _KEEP_FINISHED_SECONDS = 86_400
 _CHECKPOINT_SECONDS = 300  # From SIGTERM (pause, preemption, drain) until the training is killed.
 # The others wait for what the first one tells them, and are deleted once it has succeeded.
@@ -71,7 +72,7 @@ def build_training(manifest: Training, namespace: str, equipment: Equipment) -> 
                 manifest, namespace, pods_together=nodes, noted=limit.annotations if limit else {}
             ),
             "spec": {
-                **_indexed(nodes),
+                **_indexed(nodes, manifest.job.priority),
                 **(_SUCCESS_OF_THE_FIRST if several and started.is_by_first_node else {}),
                 **_failure_handling(nodes),
                 **_active_deadline(limit),
@@ -85,11 +86,13 @@ def build_training(manifest: Training, namespace: str, equipment: Equipment) -> 
     )
 
 
-def _indexed(nodes: int) -> Object:
+def _indexed(nodes: int, priority: str) -> Object:
     """Each pod gets an index, which is its rank, and a stable host name, ``<job>-<index>`` (job_controller.go)."""
     if nodes == 1:
         return {}
-    return {"completionMode": "Indexed", "completions": nodes, "parallelism": nodes, **_PEERS_FAIL_TOGETHER}
+    # A preempted rank is no failure of its own, but its peers then crash, and those crashes count.
+    more = {"backoffLimitPerIndex": _RETRIES_OF_OPPORTUNISTIC} if priority == OPPORTUNISTIC else {}
+    return {"completionMode": "Indexed", "completions": nodes, "parallelism": nodes, **_PEERS_FAIL_TOGETHER, **more}
 
 
 def _failure_handling(nodes: int) -> Object:

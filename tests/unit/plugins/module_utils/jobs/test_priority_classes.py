@@ -70,6 +70,7 @@ def test_administrators_create_what_is_missing_and_recreate_what_is_wrong_and_ou
     assert [(str(step.action), step.name) for step in steps] == [
         ("create", "gpuctl-medium"),
         ("recreate", "gpuctl-low"),
+        ("create", "gpuctl-opportunistic"),
     ]
     assert len(warnings) == 1
     assert "kubectl delete priorityclass gpuctl-high" in warnings[0]

@@ -141,7 +141,7 @@ CROSS_DOCUMENT: list[tuple[str, list[str], str, list[str]]] = [
         [JOB.format(kind="training", name="a", more=""), JOB.format(kind="training", name="a", more=", priority: x")],
         "default",
         ["job.name: duplicate job in namespace default, also in document 1 (job.name). Use different names.",
-         "job.priority: unsupported value: x. Use high, medium or low."],
+         "job.priority: unsupported value: x. Use high, medium, low or opportunistic."],
     ),
 ]  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import Declaration, PoolQueue
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER, MANAGED_BY
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quantity import parse
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.provide_queues import queue_objects
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.teams import Capacity, Team, teams_in
@@ -61,3 +62,13 @@ def test_an_edited_text_is_no_share():
 
 def test_a_namespace_without_a_quota_of_ours_is_no_team():
     assert teams_in([{"metadata": {"namespace": "a", "labels": {}}, "spec": {}}]) == []
+
+
+def test_a_quota_of_ours_limits_its_team_also_where_it_does_not_count_opportunistic_jobs() -> None:
+    """Queues admit by sums: what they admit beyond the quota would be refused its pods."""
+    scope = {"scopeName": "PriorityClass", "operator": "NotIn", "values": ["gpuctl-opportunistic"]}
+    spec = {"hard": {"requests.nvidia.com/gpu": "4"}, "scopeSelector": {"matchExpressions": [scope]}}
+    own = {"metadata": {"name": "q", "namespace": "a", "labels": {MANAGED_BY: FIELD_MANAGER}}, "spec": spec}
+    other = {"metadata": {"name": "o", "namespace": "a"}, "spec": {**spec, "hard": {"requests.nvidia.com/gpu": "1"}}}
+    (team,) = teams_in([own, other])
+    assert team.limit("nvidia.com/gpu") == 4

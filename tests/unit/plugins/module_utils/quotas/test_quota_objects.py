@@ -56,6 +56,13 @@ def test_hard(limits: dict[str, Any], hard: dict[str, str]) -> None:
     assert resource_quota(quota(limits), "team")["spec"] == {"hard": hard}
 
 
+def test_opportunistic_jobs_are_not_counted_where_the_quota_says_so() -> None:
+    rule = {"scopeName": "PriorityClass", "operator": "NotIn", "values": ["gpuctl-opportunistic"]}
+    spec = {"hard": {"requests.nvidia.com/gpu": "4"}, "scopeSelector": {"matchExpressions": [rule]}}
+    assert resource_quota(quota({"gpu": 4, "opportunistic": True}), "team")["spec"] == spec
+    assert resource_quota(quota({"gpu": 4, "opportunistic": False}), "team")["spec"] == {"hard": spec["hard"]}
+
+
 def test_a_namespace_without_limits_has_a_quota_too() -> None:
     assert resource_quota(quota({}), "team")["spec"] == {}
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.devices import inventory_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_facts import placed_pod, roomy_node
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.quota_fit import quota_state
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import Fit, FitChange, fit_jobs
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_rows import Places, fit_row
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_snapshot import FitSnapshot
@@ -395,6 +396,40 @@ def quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
         "spec": {"hard": hard, **spec},
         "status": {"hard": hard, "used": used or {}},
     }
+
+
+GUARANTEED = {
+    "scopeSelector": {
+        "matchExpressions": [{"scopeName": "PriorityClass", "operator": "NotIn", "values": ["gpuctl-opportunistic"]}]
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("priority", "held", "used", "expected"),
+    [
+        ("opportunistic", 6, "4", "now"),
+        ("opportunistic", 8, "0", "after_jobs"),
+        ("high", 6, "4", "after_quota"),
+        ("high", 8, "2", "after_preemption"),
+    ],
+)
+def test_opportunistic_jobs_use_no_guaranteed_quota(priority: str, held: int, used: str, expected: str) -> None:
+    """Nor do they give any back to those that preempt them."""
+    classes = {**CLASSES, "gpuctl-opportunistic": {"value": -1000, "preemptionPolicy": "Never"}}
+    name = "gpuctl-opportunistic"
+    yielding = pod("y", "a", held, priority=-1000, priorityClassName=name)
+    limits = {"team": [quota({f"requests.{GPU}": "4"}, {f"requests.{GPU}": used}, **GUARANTEED)]}
+    wanted = job(gpus=2, priorityClassName=name if priority == "opportunistic" else priority)
+    (found,) = judged([node("a")], [yielding], wanted, quotas=limits, priority_classes=classes)
+    assert (found.verdict, found.rivals, found.replaced) == (expected, (), ())
+
+
+def test_only_what_a_quota_counts_is_charged_to_it_and_given_back() -> None:
+    (state,) = filter(None, [quota_state(quota({"pods": "4"}, **GUARANTEED))])
+    classes = ("gpuctl-opportunistic", "gpuctl-low", "")
+    counted = [state.counts(placed_pod(pod("p", "a", priorityClassName=name))) for name in classes]
+    assert counted == [False, True, True]
 
 
 @pytest.mark.parametrize(
