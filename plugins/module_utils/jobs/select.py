@@ -15,10 +15,9 @@ from ..labels import DEFAULT_NAMESPACE, DEFAULT_POOL
 from ..manifest.secrets import secret_values
 from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem, own_namespace, require_job_name
 from ..task import Task, TaskFailed
-from .job_options import JOB_KINDS
+from .job_options import JOB_KINDS, not_scalable_reason
 from .job_queues import kept_queue, pool_queue
 from .objects.pod_levels import as_restricted
-from .scalable import not_scalable_reason
 
 if TYPE_CHECKING:
     from ..manifest.job_blocks import JobManifest

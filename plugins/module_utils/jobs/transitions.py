@@ -39,7 +39,7 @@ from ..labels import (
     RESTARTED_AT,
     RESUMED_AT,
 )
-from .scalable import not_scalable_reason
+from .job_options import not_scalable_reason
 
 _SUSPEND = ("spec", "suspend")
 _ACTIVE = ("spec", "active")

@@ -42,13 +42,12 @@ def namespace(name: str, *, managed: bool, pod_security: str | None = None) -> O
 def resource_quota(quota: Quota, name: str) -> Object:
     """The ResourceQuota of a quota in one of its namespaces, with only the limits of the manifest."""
     limits = quota.namespaces[name]
-    hard = _hard_limits(limits)
     selector = {"matchExpressions": [_GUARANTEED]} if limits.opportunistic else None
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
         "metadata": _with_notes(_quota_metadata(quota, name), limits),
-        "spec": sparse({"hard": hard, "scopeSelector": selector}),
+        "spec": sparse({"hard": _hard_limits(limits), "scopeSelector": selector}),
     }
 
 
