@@ -341,10 +341,10 @@ _gpuctl_command() {
     history) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --name=gpuctl_name --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --kind=gpuctl_kind --user=gpuctl_user --pool=gpuctl_pool --sweep=gpuctl_sweep --result=gpuctl_result --since=gpuctl_since --limit=gpuctl_limit --output=gpuctl_output --all,gpuctl_all --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     record_history) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --keep-days=gpuctl_keep_days --keep-mebibytes=gpuctl_keep_mebibytes --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     monitoring) opts="--hosts=gpuctl_hosts $opts" ;;
-    idle) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --idle-for=gpuctl_idle_for --idle-below=gpuctl_idle_below --idle-action=gpuctl_idle_action --idle-grace=gpuctl_idle_grace --exempt-names=gpuctl_exempt_names --exempt-kinds=gpuctl_exempt_kinds --exempt-selectors=gpuctl_exempt_selectors --prometheus-url=gpuctl_prometheus_url --prometheus-service=gpuctl_prometheus_service --all,gpuctl_all --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
+    idle) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --idle-for=gpuctl_idle_for --idle-below=gpuctl_idle_below --idle-action=gpuctl_idle_action --idle-grace=gpuctl_idle_grace --exempt-names=gpuctl_exempt_names --exempt-kinds=gpuctl_exempt_kinds --exempt-selectors=gpuctl_exempt_selectors --reclaim=gpuctl_reclaim --longest-exemption=gpuctl_longest_exemption --prometheus-url=gpuctl_prometheus_url --prometheus-service=gpuctl_prometheus_service --all,gpuctl_all --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     expire) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --warn-before=gpuctl_warn_before --all,gpuctl_all --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     budget) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --prices=gpuctl_prices --all,gpuctl_all --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
-    extend) opts="-n=gpuctl_namespace --name=gpuctl_name --by=gpuctl_by --until=gpuctl_until --namespace=gpuctl_namespace --takeover,gpuctl_takeover --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
+    extend) opts="-n=gpuctl_namespace --name=gpuctl_name --by=gpuctl_by --until=gpuctl_until --exempt-until=gpuctl_exempt_until --namespace=gpuctl_namespace --takeover,gpuctl_takeover --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     pause) opts="-f+gpuctl_src -n=gpuctl_namespace --yes,gpuctl_confirm={{gpuctl_name|default}} --name=gpuctl_name --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --confirm=gpuctl_confirm --force,gpuctl_force --takeover,gpuctl_takeover --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     resume) opts="-f+gpuctl_src -n=gpuctl_namespace --name=gpuctl_name --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --force,gpuctl_force --takeover,gpuctl_takeover --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
     restart) opts="-f+gpuctl_src -n=gpuctl_namespace --yes,gpuctl_confirm={{gpuctl_name|default}} --name=gpuctl_name --kind=gpuctl_kind --src=gpuctl_src --namespace=gpuctl_namespace --confirm=gpuctl_confirm --force,gpuctl_force --takeover,gpuctl_takeover --continue-on-error,gpuctl_continue_on_error --wait,gpuctl_wait --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
@@ -417,13 +417,15 @@ record-history                  Record the runs of jobs before the cluster
 monitoring                      Install rules, alerts and dashboards about
                                 accelerators
 describe NAME                   Show a job with its pods, events and curves
-idle                            Find jobs that hold GPUs without using them,
-                                warn of them, and pause them later
+idle                            Find jobs that hold GPUs without using them or
+                                get nowhere, warn of them, and pause them later
 expire                          Warn of notebooks and services that reach their
                                 time limit, and pause them then
 budget                          Count the GPU-hours of budgets, and limit the
                                 namespaces that have used up theirs
-extend NAME                     Let a job run for longer than its time limit
+extend NAME                     Let a job run for longer than its time limit, or
+                                exempt it from being stopped because it does
+                                nothing
 pause NAME                      Pause a job and release its GPUs
 resume NAME                     Resume a paused job
 restart NAME                    Restart the pods of a job

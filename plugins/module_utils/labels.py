@@ -45,12 +45,10 @@ POLICY = f"{PREFIX}policy"  # on what a policy consists of: its name
 NAMESPACE = f"{PREFIX}namespace"
 STACK = f"{PREFIX}stack"  # on the objects of a vendor's software: which installation they belong to
 SWEEP = f"{PREFIX}sweep"  # trainings of one matrix; only on the Job, so that it can change in place
-# The type of a node's GPUs: what users set, what a pool sets as well.
-GPU_TYPE = f"{PREFIX}gpu-type"
-GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"
+GPU_TYPE = f"{PREFIX}gpu-type"  # the type of a node's GPUs, as users set it
+GPU_TYPE_INTERNAL = f"{PREFIX}gpuType"  # as a pool sets it too
 DIVISION = f"{PREFIX}division"  # on nodes: which labels of a vendor a pool has set to divide devices (mig, sharing)
-# An annotation of pods: the accelerators that they claim, as the resources they would be (nvidia.com/gpu=2).
-CLAIMED_DEVICES = f"{PREFIX}claimed-devices"
+CLAIMED_DEVICES = f"{PREFIX}claimed-devices"  # an annotation of pods: what they claim, as resources (nvidia.com/gpu=2)
 BUILT_BY = f"{PREFIX}built-by"  # an annotation of workloads: the version that built the pods; 1.0 wrote none
 DESCRIPTION = f"{PREFIX}description"  # an annotation: free text is not a valid label value
 SECRET_ENV = f"{PREFIX}secret-env"  # an annotation: the variables that the manifest marks as secret, as a JSON list
@@ -73,6 +71,8 @@ APP = "app"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PAUSED_REPLICAS = f"{PREFIX}paused-replicas"  # an annotation: the replicas of a paused job
 IDLE_WARNED_AT = f"{PREFIX}idle-warned-at"  # an annotation of workloads: when gpuctl_idle found their accelerators idle
+IDLE_EXEMPT_UNTIL = f"{PREFIX}idle-exempt-until"  # an annotation of workloads: until when gpuctl_idle leaves them alone
+RECLAIM_WARNED = f"{PREFIX}reclaim-warned"  # an annotation of workloads: what gpuctl_idle has warned of, and when
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"  # an annotation of pod templates: as kubectl rollout restart sets it
 SCRAPE = "prometheus.io/scrape"  # annotations of pods, which Prometheus' charts look for by default
 SCRAPE_PORT = "prometheus.io/port"

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: gpuctl_extend
-short_description: Let a job run for longer than its time limit
+short_description: Let a job run for longer than its time limit, or exempt it from being stopped because it does nothing
 version_added: 1.1.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
@@ -32,10 +32,15 @@ options:
     description:
       - How much longer than declared the job may run, such as V(4h). It is added to the limit of the manifest or of the pool, not to an earlier
         extension. After V(by=4h), use V(by=8h) for another four hours.
-      - Either O(by) or O(until) is required.
+      - One of O(by), O(until) and O(exempt_until) is required.
     type: str
   until:
     description: The time until which the job may run, such as V(2026-12-01T18:00:00Z).
+    type: str
+  exempt_until:
+    description:
+      - The time until which M(runwhere.gpuctl.gpuctl_idle) leaves the job alone, such as V(2026-12-01T18:00:00Z). The time limit stays as it is.
+      - O(runwhere.gpuctl.gpuctl_idle#module:longest_exemption) is how far ahead it may be. A later time does not count.
     type: str
   takeover:
     description: Whether to also extend a job that another user has submitted.
@@ -58,6 +63,11 @@ EXAMPLES = r"""
   runwhere.gpuctl.gpuctl_extend:
     name: data-prep-notebook
     by: 4h
+
+- name: Leave a notebook alone until Monday morning, whether it is used or not
+  runwhere.gpuctl.gpuctl_extend:
+    name: data-prep-notebook
+    exempt_until: "2026-12-07T08:00:00Z"
 
 - name: Let a training run until Monday morning
   runwhere.gpuctl.gpuctl_extend:

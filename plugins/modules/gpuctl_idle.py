@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: gpuctl_idle
-short_description: Find jobs that hold GPUs without using them, warn of them, and pause them later
+short_description: Find jobs that hold GPUs without using them or get nowhere, warn of them, and pause them later
 version_added: 1.1.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
@@ -25,13 +25,40 @@ description:
   - With O(action=pause), a job that is still idle O(grace) after the warning is paused as by O(runwhere.gpuctl.gpuctl_job#module:state=paused). Its
     pods are deleted, with what a training has not saved in a checkpoint and with the kernels of a notebook. Nothing else is lost, and
     O(runwhere.gpuctl.gpuctl_job#module:state=resumed) starts them again.
+  - RV(findings) lists what else runs or holds something and does nothing. See O(policies) for what is done about it, which is nothing by default.
+  - A training is C(stuck) if its accelerators are idle, and none of its pods has written a line to its log, for the time in O(policies). It is only
+    looked for where a policy is about it.
+  - C(crash_loop) is a notebook or service of which no pod is ready, and each one has been restarted five times and waits to be restarted again.
+  - C(half_gang) is a training of which some pods hold accelerators while the scheduler finds no node for the others. C(waiting) is a job for none of
+    whose pods it finds a node. Jobs that wait in queues of Kueue are not looked at.
+  - C(paused) is a paused job that keeps claims, and C(unused_claim) a claim of this collection that neither a job nor a pod of this collection
+    mounts. Pods of others may mount it. Claims are named, and never deleted.
   - Run it on a schedule. Each run compares what it finds with the annotations, and there is nothing else to keep.
-  - Only jobs created by this collection are looked at, and of those only the ones that hold accelerators.
+  - Only jobs created by this collection are looked at.
   - Requires permission to list jobs, deployments, statefulsets and pods, and with O(action=annotate) or O(action=pause) what
     M(runwhere.gpuctl.gpuctl_job) needs, which the level V(submit) of M(runwhere.gpuctl.gpuctl_rbac) has.
   - No level has C(get) of C(pods/proxy), by which notebooks are asked. Without it, notebooks count as used. Events need C(create) of
     C(events), which the level V(administer) has in the namespaces of jobs. Without it, no events are written.
+  - Stuck trainings need C(get) of C(pods/log), and RV(findings) the permission to list persistentvolumeclaims. Without them, these are not found.
 options:
+  policies:
+    description:
+      - What is done about RV(findings), by pool. V(all) is for pools that are not named, V(default) for the nodes without a pool.
+      - For each of C(stuck), C(crash_loop), C(half_gang), C(waiting) and C(paused) it has C(after), from V(5m) to V(31d), and C(action), which is
+        V(notify), V(pause) or V(stop). Jobs of kinds of findings that it does not name are listed, and left alone.
+      - A job that is found for C(after) is warned of, by an event and the annotation C(runwhere.ai/reclaim-warned). With V(pause) it is paused, and
+        with V(stop) it is deleted, O(grace) later at the earliest, if it is still the same then. Both keep its claims. A warning is withdrawn if the job is
+        well again.
+      - Nothing in the cluster says since when a job is in a crash loop. It counts from the warning.
+      - V(paused) can only be notified of. Stuck trainings with V(pause) or V(stop) need O(prometheus_url) or O(prometheus_service).
+      - For trainings, a policy on C(stuck) takes the place of O(action).
+    type: dict
+  longest_exemption:
+    description:
+      - The longest time for which a job is left alone by its annotation C(runwhere.ai/idle-exempt-until), which
+        O(runwhere.gpuctl.gpuctl_extend#module:exempt_until) sets. A time further ahead does not count.
+    type: str
+    default: 14d
   namespaces:
     description:
       - Namespaces to look at. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act.
@@ -50,7 +77,7 @@ options:
       - By default, what the policy of the namespace says of notebooks (C(notebooks.below)), and otherwise V(0.05).
     type: float
   grace:
-    description: How long after the warning an idle job is paused at the earliest.
+    description: How long after the warning a job is paused or deleted at the earliest.
     type: str
     default: 1h
   action:
@@ -78,6 +105,8 @@ notes:
   - The token of a notebook is part of the URL that the API server is asked for, because it does not pass on credentials in headers. Audit logs of
     the API server contain it.
 seealso:
+  - module: runwhere.gpuctl.gpuctl_extend
+    description: Exempt a job for some time.
   - module: runwhere.gpuctl.gpuctl_policy
     description: Limits of notebooks, by team.
   - module: runwhere.gpuctl.gpuctl_job
@@ -95,6 +124,18 @@ extends_documentation_fragment:
 
 EXAMPLES = r"""
 ---
+- name: Pause what gets nowhere in the training pool, and tell the owners of what waits for days
+  runwhere.gpuctl.gpuctl_idle:
+    all_namespaces: true
+    policies:
+      training-pool:
+        stuck: {after: 6h, action: pause}
+        half_gang: {after: 2h, action: pause}
+      all:
+        crash_loop: {after: 1d, action: stop}
+        waiting: {after: 3d, action: notify}
+    prometheus_url: "{{ prometheus_url }}"
+
 - name: List jobs that have not used their GPUs for two hours
   runwhere.gpuctl.gpuctl_idle:
     all_namespaces: true
@@ -114,6 +155,30 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+findings:
+  description:
+    - What else does nothing. C(finding) is V(stuck), V(crash_loop), V(half_gang), V(waiting), V(paused) or V(unused_claim), and null for a job that
+      was warned of and is well again.
+    - C(reason) is the evidence, C(since) when it began, null where that is not known, C(gpus) and C(claims) what is held.
+    - C(then) and C(after) are those of O(policies). C(action) is V(warn), V(clear), V(pause), V(stop) or V(none).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - name: bert
+      namespace: team-a
+      kind: training
+      pool: training-pool
+      finding: half_gang
+      reason: "holds 24 accelerators with 3 of its 4 pods, and there is no node for the others: 0/4 nodes are available"
+      since: "2026-01-31T08:00:00Z"
+      gpus: 24
+      claims: []
+      then: pause
+      after: 4 h
+      warned_at: null
+      action: warn
+      error: null
 namespace:
   description: The namespace that O(all_namespaces=false) stands for; null if others were asked for.
   returned: always, once the cluster was read

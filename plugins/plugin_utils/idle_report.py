@@ -16,7 +16,7 @@ from .report import Reasons, Report, Row, Table
 from .screens import CLUSTER
 from .text_table import Column
 
-_DONE = {"warn": "warned", "clear": "warning withdrawn", "pause": "paused"}
+_DONE = {"warn": "warned", "clear": "warning withdrawn", "pause": "paused", "stop": "deleted"}
 _COLUMNS = (
     CLUSTER,
     Column("name", "NAME", least=14),
@@ -30,10 +30,58 @@ _COLUMNS = (
 )
 
 
+_FINDINGS = {
+    "stuck": "stuck",
+    "crash_loop": "crash loop",
+    "half_gang": "half a gang",
+    "waiting": "waits",
+    "paused": "paused",
+    "unused_claim": "unused claim",
+}
+_FINDING_COLUMNS = (
+    CLUSTER,
+    Column("name", "NAME", least=14),
+    Column("namespace", "NAMESPACE", least=9),
+    Column("found", "FINDING"),
+    Column("gpus", "GPUS", numeric=True),
+    Column("since", "SINCE (UTC)", drop=3),
+    Column("then", "THEN", drop=4, optional=True),
+    Column("done", "ACTION", optional=True),
+    Column("reason", "WHY", drop=5),
+)
+
+
 def idle_report(result: Mapping[str, Any]) -> Report:
-    """The idle jobs and what was done about them; the others are counted."""
+    """The idle jobs and what was done about them, the others are counted; then what else does nothing."""
     idle = [row for row in result["results"] if row["idle"] or row["action"] != "none"]
-    return acted_report("Idle jobs", result, idle, _idle_table, "left alone")
+    report = acted_report("Idle jobs", result, idle, _idle_table, "left alone")
+    findings = result.get("findings") or ()
+    if not findings:
+        return report
+    table = _finding_table(findings)
+    tables = {"short": table, "full": replace(table, first=None)}
+    return replace(report, sections=[each._replace(blocks=[*each.blocks, tables[each.on]]) for each in report.sections])
+
+
+def _finding_table(rows: Sequence[Row]) -> Table:
+    cells = [
+        {
+            **row,
+            "found": _FINDINGS.get(row["finding"]),
+            "gpus": row["gpus"] or None,
+            "done": row["error"] or _DONE.get(row["action"]),
+            "then": row["then"] and f"{row['then']} after {row['after']}",
+            "since": _minute(row["since"]),
+        }
+        for row in rows
+    ]
+    table = Table(_FINDING_COLUMNS[:-1], cells, "What else does nothing", noun="finding", first=FIRST_ROWS)
+    why = Reasons([{**row, "status": None, "reason": as_sentence(row["reason"])} for row in rows], FIRST_ROWS)
+    return replace(table, columns=_FINDING_COLUMNS, keep=["reason"], narrow=[table, why])
+
+
+def _minute(time: str | None) -> str | None:
+    return (time or "")[:16].replace("T", " ") or None
 
 
 def _idle_table(rows: Sequence[Row]) -> Table:
@@ -41,7 +89,7 @@ def _idle_table(rows: Sequence[Row]) -> Table:
         {
             **row,
             "done": row["error"] or _DONE.get(row["action"]),
-            "since": (row["held_since"] or "")[:16].replace("T", " ") or None,
+            "since": _minute(row["held_since"]),
         }
         for row in rows
     ]

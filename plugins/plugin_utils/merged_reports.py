@@ -153,10 +153,12 @@ def _merged_advice(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> di
     }
 
 
-def _merged_idle(rows: list[dict[str, Any]], _read: Mapping[str, Result]) -> dict[str, Any]:
+def _merged_idle(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dict[str, Any]:
+    found = [{"cluster": name, **row} for name, result in read.items() for row in result.get("findings") or ()]
     return {
         "results": sorted(rows, key=lambda row: not row["idle"]),
-        "msg": idle_summary(rows),
+        "findings": found,
+        "msg": idle_summary(rows, found),
     }
 
 

@@ -40,7 +40,7 @@ PACKED = {
     "gpuctl_expire": 460,
     "gpuctl_extend": 460,
     "gpuctl_fit_info": 420,
-    "gpuctl_idle": 490,
+    "gpuctl_idle": 500,
     "gpuctl_job": 520,
     "gpuctl_job_history": 320,
     "gpuctl_job_history_info": 240,

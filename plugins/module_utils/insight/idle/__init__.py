@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Jobs that hold accelerators and do not use them.
+"""Jobs that hold accelerators and do not use them, or that get nowhere.
 
-What counts as use: idle_rules.py, and for notebooks notebook_activity.py. Warnings and pauses: idle_jobs.py.
+What counts as use: idle_rules.py, and for notebooks notebook_activity.py. Warnings and pauses: idle_jobs.py. What
+counts as getting nowhere, and the policies of pools: reclaim_rules.py. What is done about it: reclaim.py.
 """

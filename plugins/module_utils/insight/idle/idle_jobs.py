@@ -24,7 +24,8 @@ from ...jobs.job_options import JOB_KINDS
 from ...jobs.job_plans import plan_transition
 from ...jobs.transitions import patch_plan
 from ...kube.concurrency import run_concurrently
-from ...kube.resources import POD
+from ...kube.errors import if_allowed
+from ...kube.resources import PERSISTENT_VOLUME_CLAIM, POD
 from ...kube.times import now_as_text, time_as_text
 from ...labels import IDLE_WARNED_AT, JOB_TYPE, MANAGED
 from ...listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted, whole_cluster_unless
@@ -51,12 +52,13 @@ from .idle_rules import (
     PodUsage,
     held_devices,
     idle_summary,
-    is_exempt,
-    judge,
+    judge_use,
     next_action,
     span,
 )
 from .notebook_activity import notebook_activity
+from .reclaim import ReclaimJudge, act_on, claim_rows, find_jobs, finding_row, stuck_finding
+from .reclaim_rules import STOP, STUCK, Stall, job_kind, reclaim_rules_in, rule_for
 
 REPORT, ANNOTATE = "report", "annotate"
 _IDLE_FOR, _BELOW = "1h", 0.05  # without an option or a policy
@@ -74,6 +76,8 @@ class IdleOptions(ListedNamespacesOptions, PrometheusOptions, ConcurrencyOptions
     exempt_names: list[str] | None = option("list", elements="str")
     exempt_kinds: list[str] | None = option("list", elements="str", choices=list(JOB_KINDS))
     exempt_selectors: list[str] | None = option("list", elements="str")
+    policies: dict[str, Any] | None = option("dict")
+    longest_exemption: str = option("str", default="14d")
 
 
 @dataclass
@@ -95,7 +99,7 @@ class HeldJob:
 
     @property
     def kind(self) -> str:
-        return str((self.workload["metadata"].get("labels") or {}).get(JOB_TYPE, ""))
+        return job_kind(self.workload)
 
     @property
     def warned_at(self) -> str | None:
@@ -105,35 +109,49 @@ class HeldJob:
 def run(task: Task[IdleOptions]) -> dict[str, Any]:
     """Lists workloads and pods once, asks Prometheus twice, and each notebook with idle devices what is done in it."""
     policy, now = idle_policy(task.options), datetime.now(timezone.utc)
-    if policy.pauses and not prometheus_settings(task.options, task.environ).is_set:
+    judge = _judge_of(task.options, policy, now)
+    acts = "action=pause" if policy.pauses else "policies" if judge.acts_on_use else ""
+    if acts and not prometheus_settings(task.options, task.environ).is_set:
         raise TaskFailed(
-            "O(action=pause): no Prometheus is named, and the one that decides what is paused is not looked for. Set "
+            f"O({acts}): no Prometheus is named, and the one that decides what is paused is not looked for. Set "
             "O(prometheus_url), or O(prometheus_service) to namespace/name:port."
         )
     task, own = in_requested_namespaces(task)
-    task, jobs = read_permitted(task, lambda task: _read_held_jobs(task, policy, now))
+    task, (reading, jobs) = read_permitted(task, lambda task: _read_held_jobs(task, policy, judge))
     if any(job.held for job in jobs):
         prometheus = open_prometheus(task, task.options)
         for idle_for in sorted({job.policy.idle_for for job in jobs if job.held}):
             those = [job for job in jobs if job.policy.idle_for == idle_for]
             _judge_jobs(task, those, _usage(prometheus, idle_for, task), now)
-    diff: list[Any] = []
+    judge = reading.judge
+    found = find_jobs(reading.workloads, reading.pods, _stuck_jobs(task, jobs, judge), judge)
+    diff = act_on(task, found, judge)
     if policy.acts:
+        stopped = {job.id for job in found if job.action in (PAUSE, STOP)}
         for job in jobs:
-            job.action = next_action(job.finding, job.warned_at, policy, now)
-        diff = _warn_and_pause(task, jobs, policy)
+            is_ruled = job.kind == "training" and rule_for(judge.rules, job.workload, STUCK) is not None
+            if job.id not in stopped and not is_ruled:
+                job.action = next_action(job.finding, job.warned_at, policy, now)
+        diff += _warn_and_pause(task, jobs, policy)
+    concerned: list[Any] = [*jobs, *found]
     rows = [_job_row(job) for job in sorted(jobs, key=lambda job: (not job.finding.idle, job.id))]
+    unused = claim_rows(reading.claims, reading.workloads, reading.pods)
+    findings = [*(finding_row(job, judge) for job in found), *unused]
     result = {
-        "changed": any(job.action != NOTHING and job.error is None for job in jobs),
+        "changed": any(job.action != NOTHING and job.error is None for job in concerned),
         "namespace": own,
         "results": rows,
+        "findings": findings,
         "diff": diff,
-        "msg": idle_summary(rows),
+        "msg": idle_summary(rows, findings),
     }
-    if failed := [f"{job.kind} {job.id[1]} in namespace {job.id[0]}: {job.error}" for job in jobs if job.error]:
-        raise TaskFailed(
-            "\n".join(failed), **{name: result[name] for name in ("changed", "namespace", "results", "diff")}
-        )
+    errors = ((job.workload, job.error) for job in concerned)
+    if failed := [
+        f"{job_kind(workload)} {workload['metadata']['name']} in namespace {workload['metadata']['namespace']}: {error}"
+        for workload, error in errors
+        if error
+    ]:
+        raise TaskFailed("\n".join(failed), **{name: value for name, value in result.items() if name != "msg"})
     return result
 
 
@@ -168,6 +186,15 @@ def idle_policy(options: IdleOptions) -> IdlePolicy:
     )
 
 
+def _judge_of(options: IdleOptions, policy: IdlePolicy, now: datetime) -> ReclaimJudge:
+    """Raises TaskFailed."""
+    try:
+        longest = duration("longest_exemption", options.longest_exemption)
+        return ReclaimJudge(reclaim_rules_in(options.policies or {}), policy, longest, now)
+    except ValueError as problem:
+        raise TaskFailed(str(problem)) from None
+
+
 def limited(policy: IdlePolicy, limit: IdleLimit, options: IdleOptions) -> IdlePolicy:
     """The options with what they leave to a policy."""
     return replace(
@@ -181,8 +208,18 @@ def limited(policy: IdlePolicy, limit: IdleLimit, options: IdleOptions) -> IdleP
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _read_held_jobs(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) -> list[HeldJob]:
-    """Our jobs that hold accelerators, or that have been warned of."""
+@dataclass(frozen=True)
+class Reading:
+    """What was read of a cluster. ``claims`` are ours; none where the account may not list them."""
+
+    workloads: Sequence[dict[str, Any]]
+    pods: Mapping[JobId, Sequence[dict[str, Any]]]
+    claims: Sequence[dict[str, Any]]
+    judge: ReclaimJudge
+
+
+def _read_held_jobs(task: Task[IdleOptions], policy: IdlePolicy, judge: ReclaimJudge) -> tuple[Reading, list[HeldJob]]:
+    """All of our jobs, and those of them that hold accelerators, or that have been warned of."""
     client, listed = task.client(), listed_namespaces(task, task.options.namespaces or None)
     places: Sequence[str | None] = [None] if listed is None else listed
     selectors = task.options.exempt_selectors or ()
@@ -204,8 +241,14 @@ def _read_held_jobs(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) 
             )
         return list_fitting(client, resource, without_managed_fields, place, labels=labels)
 
+    def read_claims(place: str | None) -> list[dict[str, Any]]:
+        none: list[dict[str, Any]] = []
+        slim = partial(list_fitting, client, PERSISTENT_VOLUME_CLAIM, without_managed_fields, place, labels=MANAGED)
+        return if_allowed(slim, none)
+
     with whole_cluster_unless(listed):
         found = run_concurrently(read, queries, client.concurrency)
+    claims = [obj for objs in run_concurrently(read_claims, places, client.concurrency) for obj in objs]
     exempt = {uid for query, uids in zip(queries, found, strict=True) if query[3] for uid in uids}
     objects = [obj for query, objs in zip(queries, found, strict=True) if not query[3] for obj in objs]
     pods: dict[JobId, list[dict[str, Any]]] = defaultdict(list)
@@ -214,6 +257,7 @@ def _read_held_jobs(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) 
             pods[job_id_of(obj)].append(obj)
     workloads = [obj for obj in objects if obj["kind"] != POD.kind and not is_terminating(obj)]
     know_accelerators(client, task.warn, (obj["spec"]["template"]["spec"] for obj in workloads))
+    judge = replace(judge, exempt_uids=frozenset(exempt))
     jobs = []
     running = [obj for obj in workloads if status_of(obj) not in ("Paused", *ENDED)]
     limits = _limits_of_notebooks(task, running)
@@ -221,16 +265,33 @@ def _read_held_jobs(task: Task[IdleOptions], policy: IdlePolicy, now: datetime) 
         job = HeldJob(workload, policy)
         if job.kind == "notebook" and (limit := limits.get(job.id[0])):
             job.policy = limited(policy, limit, task.options)
+        elif job.kind == "training" and (rule := rule_for(judge.rules, workload, STUCK)):
+            job.policy = replace(policy, idle_for=rule.after, source=f"the policy of pool {rule.pool}")
         job.pods = [dict(pod) for pod in own_pods(workload, pods[job.id])]
-        job.held = held_devices(job.pods, job.policy.idle_for, now)
+        job.held = held_devices(job.pods, job.policy.idle_for, judge.now)
         if job.held is None and job.warned_at is None:
             continue
-        why = is_exempt(job.id[1], job.kind, workload["metadata"]["uid"], policy, exempt)
+        why = judge.exempt(workload)
         job.finding = IdleFinding(False, why or "holds no accelerators, or has not started")
         if why:
             job.held = None
         jobs.append(job)
-    return jobs
+    return Reading(workloads, pods, claims, judge), jobs
+
+
+def _stuck_jobs(task: Task[IdleOptions], jobs: Iterable[HeldJob], judge: ReclaimJudge) -> dict[JobId, Stall]:
+    """The trainings with idle accelerators that log nothing either, where a policy is about them."""
+
+    def ask(job: HeldJob) -> Stall | None:
+        return stuck_finding(task.client(), job.pods, job.held, job.finding.reason, judge.now) if job.held else None
+
+    asked = [
+        job
+        for job in jobs
+        if job.kind == "training" and job.finding.idle and rule_for(judge.rules, job.workload, STUCK)
+    ]
+    found = run_concurrently(ask, asked, task.client().concurrency)
+    return {job.id: finding for job, finding in zip(asked, found, strict=True) if finding}
 
 
 def _limits_of_notebooks(task: Task[IdleOptions], workloads: Iterable[Mapping[str, Any]]) -> dict[str, IdleLimit]:
@@ -281,7 +342,7 @@ def _judge_jobs(
         if job.held is None:
             continue
         own = {pod: usage[job.id[0], pod] for pod in job.held.pods if (job.id[0], pod) in usage}
-        job.finding = judge(job.held, own, job.policy, now)
+        job.finding = judge_use(job.held, own, job.policy, now)
         if job.finding.idle and job.kind == "notebook":
             notebooks.append(job)
 

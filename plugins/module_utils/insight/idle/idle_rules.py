@@ -65,7 +65,7 @@ def held_devices(pods: Iterable[Mapping[str, Any]], seconds: float, now: datetim
     held = [
         (pod, count)
         for pod in pods
-        if (count := _measured_devices(pod)) and pod["spec"].get("nodeName") and is_unfinished(pod)
+        if (count := measured_devices(pod)) and pod["spec"].get("nodeName") and is_unfinished(pod)
     ]
     starts = [_last_start(pod) for pod, _count in held]
     if not held or any(start is None for start in starts):
@@ -80,7 +80,7 @@ def held_devices(pods: Iterable[Mapping[str, Any]], seconds: float, now: datetim
     )
 
 
-def judge(held: HeldDevices, usage: Mapping[str, PodUsage], policy: IdlePolicy, now: datetime) -> IdleFinding:
+def judge_use(held: HeldDevices, usage: Mapping[str, PodUsage], policy: IdlePolicy, now: datetime) -> IdleFinding:
     """Whether the devices have been idle for the whole time."""
     age = (now - held.since).total_seconds()
     if age < policy.idle_for:
@@ -133,7 +133,7 @@ def percent(ratio: float) -> str:
     return f"{ratio * 100:.3g} %"
 
 
-def _measured_devices(pod: Mapping[str, Any]) -> int:
+def measured_devices(pod: Mapping[str, Any]) -> int:
     """Whole devices, partitions and shares, each of which an exporter measures."""
     rows = catalog().rows_in(devices_of(pod))
     return sum(amount for row, amount in rows if row.kind in (DEVICES, PARTITIONS, SHARES))
@@ -154,14 +154,26 @@ def _parse_time(text: str | None) -> datetime | None:
         return None
 
 
-def idle_summary(rows: Sequence[Mapping[str, Any]]) -> str:
-    """``2 idle jobs with 5 accelerators, 1 paused``, of the rows of gpuctl_idle."""
+def idle_summary(rows: Sequence[Mapping[str, Any]], findings: Sequence[Mapping[str, Any]] = ()) -> str:
+    """``2 idle jobs with 5 accelerators, 1 paused; 3 other findings``, of the rows and findings of gpuctl_idle."""
+    others = _findings_summary(findings)
     if not rows:
-        return "no job holds accelerators"
+        return f"no job holds accelerators{others}"
     idle = [row for row in rows if row["idle"]]
     devices = number_of(sum(row["devices"] or 0 for row in idle), "accelerator")
     parts = [f"{number_of(len(idle), 'idle job')} with {devices}" if idle else "no idle jobs"]
     for action, word in ((WARN, "warned of"), (PAUSE, "paused"), (CLEAR, "no longer idle")):
         if count := sum(row["action"] == action and row["error"] is None for row in rows):
             parts.append(f"{count} {word}")
-    return ", ".join(parts)
+    return ", ".join(parts) + others
+
+
+def _findings_summary(findings: Sequence[Mapping[str, Any]]) -> str:
+    """``; 3 other findings, 1 paused, which frees 4 accelerators``"""
+    done = [row for row in findings if row["error"] is None]
+    words = ((WARN, "warned of"), (PAUSE, "paused"), ("stop", "deleted"), (CLEAR, "well again"))
+    counts = [(sum(row["action"] == action for row in done), word) for action, word in words]
+    freed = sum(row["gpus"] for row in done if row["action"] in (PAUSE, "stop"))
+    parts = [f"{count} {word}" for count, word in counts if count]
+    parts += [f"which frees {number_of(freed, 'accelerator')}"] if freed else []
+    return "; " + ", ".join([number_of(len(findings), "other finding"), *parts]) if findings else ""

@@ -26,13 +26,14 @@ from ...jobs.objects.time_limit import pool_limits
 from ...jobs.select import SelectedJob
 from ...jobs.transitions import LiveJob, TransitionRefused, keep, patch_plan
 from ...kube.times import read_time, time_as_text
-from ...labels import DEFAULT_POOL, EXTENDED_LIMIT, FIELD_MANAGER
+from ...labels import DEFAULT_POOL, EXTENDED_LIMIT, FIELD_MANAGER, IDLE_EXEMPT_UNTIL
 from ...namespaces import NamespaceOptions, named_job
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from .end_rules import limit_of, pool_of
 
 _DEADLINE = ("spec", "activeDeadlineSeconds")
+_EXEMPT = ("metadata", "annotations", IDLE_EXEMPT_UNTIL)
 _EXTENDED = ("metadata", "annotations", EXTENDED_LIMIT)
 
 
@@ -42,6 +43,7 @@ class ExtendOptions(NamespaceOptions):
     namespace: str | None = option("str")
     by: str | None = option("str")
     until: str | None = option("str")
+    exempt_until: str | None = option("str")
     takeover: bool = option("bool", default=False)
 
 
@@ -76,11 +78,15 @@ class Wanted:
 def run(task: Task[ExtendOptions]) -> dict[str, Any]:
     """What gpuctl_job returns, with ``ends_at`` of the job."""
     options, now = task.options, datetime.now(timezone.utc)
-    wanted, job = _wanted(options, now), named_job(task)
+    exempt = _exempt_until(options, now)
+    wanted, job = None if exempt else _wanted(options, now), named_job(task)
     declared = read_declared(task.client(), task.warn)
     found: dict[str, Any] = {}
 
     def transition(live: LiveJob, _options: JobOptions) -> Plan:
+        if wanted is None:
+            found["reason"] = f"gpuctl_idle leaves it alone until {exempt}, or for as long as it allows."
+            return patch_plan(live, Action.ANNOTATE, [(_EXEMPT, exempt)])
         time = _time_of(live, declared, now)
         plan = _extension(live, time, wanted)
         found["ends_at"], found["reason"] = _end_text(live, time, plan)
@@ -101,8 +107,32 @@ def run(task: Task[ExtendOptions]) -> dict[str, Any]:
 
 
 MODULE = ModuleSpec(
-    ExtendOptions, run, {"mutually_exclusive": [("by", "until")], "required_one_of": [("by", "until")]}, level="submit"
+    ExtendOptions,
+    run,
+    {
+        "mutually_exclusive": [("by", "until", "exempt_until")],
+        "required_one_of": [("by", "until", "exempt_until")],
+    },
+    level="submit",
 )
+
+
+def _exempt_until(options: ExtendOptions, now: datetime) -> str | None:
+    """Raises TaskFailed."""
+    if options.exempt_until is None:
+        return None
+    return time_as_text(_future("exempt_until", options.exempt_until, now))
+
+
+def _future(name: str, text: str, now: datetime) -> datetime:
+    """Raises TaskFailed."""
+    try:
+        time = datetime.fromtimestamp(moment(name, text, now.timestamp()), timezone.utc)
+    except (InvalidTime, OverflowError, ValueError) as problem:
+        raise TaskFailed(str(problem)) from None
+    if time <= now:
+        raise TaskFailed(f"O({name}): {text} is past. Give a time in the future, such as 2026-12-01T18:00:00Z.")
+    return time
 
 
 def _wanted(options: ExtendOptions, now: datetime) -> Wanted:
@@ -110,12 +140,9 @@ def _wanted(options: ExtendOptions, now: datetime) -> Wanted:
     try:
         if options.by is not None:
             return Wanted(int(duration("by", options.by)), None)
-        until = datetime.fromtimestamp(moment("until", options.until or "", now.timestamp()), timezone.utc)
-    except (InvalidTime, OverflowError, ValueError) as problem:
+    except InvalidTime as problem:
         raise TaskFailed(str(problem)) from None
-    if until <= now:
-        raise TaskFailed(f"O(until): {options.until} is past. Give a time in the future, such as 2026-12-01T18:00:00Z.")
-    return Wanted(None, until)
+    return Wanted(None, _future("until", options.until or "", now))
 
 
 def _time_of(job: LiveJob, declared: Declared, now: datetime) -> JobTime | None:
