@@ -19,8 +19,8 @@ description:
   - In the namespace of each budget it keeps a ResourceQuota of its own, C(gpuctl-gpu-hours-until-) with the day on which the next period begins. What is
     used is recorded there in steps of one percent, for M(runwhere.gpuctl.gpuctl_quota_info), M(runwhere.gpuctl.gpuctl_status) and predictions of jobs.
   - Once the budget is used up, that ResourceQuota limits the accelerators of the quota and of the cluster's nodes to 0. Then Kubernetes admits no new pods
-    with them, or with C(then=low_priority) only those of jobs with priority V(low). What runs goes on, and what M(runwhere.gpuctl.gpuctl_quota) has
-    written stays as it is.
+    with them, or with C(then=low_priority) only those of jobs with priority V(low) or V(opportunistic). What runs goes on, and what
+    M(runwhere.gpuctl.gpuctl_quota) has written stays as it is.
   - The limit is lifted by the first run after the next period has begun, the budget has been raised, or the quota has no budget any more.
   - Periods are those of the calendar in UTC, and weeks begin on Monday.
   - Within a period, what is recorded never becomes less, so an account that can change the history of its namespace does not lift the limit. Delete the

@@ -226,8 +226,9 @@ def test_only_jobs_with_priority_low_go_on(world: World, clock: Clock) -> None:
     clock.at(hours=12)
     assert world.row().items() >= {"state": "used_up", "action": "limit", "then": "low_priority"}.items()
     refused = world.submit("urgent", job={"priority": "high"})
-    assert "except for jobs with priority low. Submit it with priority low" in message(refused)
+    assert "except for jobs with priority low or opportunistic. Submit it with priority low" in message(refused)
     assert world.submit("background", job={"priority": "low"})["changed"]
+    assert world.submit("filler", job={"priority": "opportunistic"})["changed"]
     eventually(lambda: any(name.startswith("background") for name in world.pods()))
     perform(JOB, world.cluster, name="background", namespace=TEAM, state="absent")
     world.quota({"limit": 10})  # For all jobs, from now on. What was counted stays.

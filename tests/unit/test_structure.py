@@ -22,8 +22,8 @@ FILES = sorted(MODULE_UTILS.rglob("*.py"))
 BUDGETS = {
     "gpuctl_job": 13_820,
     "gpuctl_node_label": 6_980,
-    "gpuctl_pool": 12_000,
-    "gpuctl_quota": 11_160,
+    "gpuctl_pool": 12_010,
+    "gpuctl_quota": 11_180,
     "gpuctl_rbac": 8_200,
     "gpuctl_status": 14_500,
 }

@@ -645,7 +645,8 @@ def used_up_budget(quota: str) -> tuple[str, str] | None:
         return None
     text = f"the GPU-hours of the namespace are used up until {found['day']} 00:00 UTC"
     if found["low"]:
-        return f"{text}, except for jobs with priority low", "Submit it with priority low, or have the budget raised"
+        text += ", except for jobs with priority low or opportunistic"
+        return text, "Submit it with priority low, or have the budget raised"
     return text, "Submit it again then, or have the budget raised"
 
 

@@ -24,7 +24,7 @@ class GpuHours(Block):
     then: Literal["refuse", "low_priority"] = Field(
         default="refuse",
         description="What is done once it is used up, until the next period: no new pod gets GPUs (refuse), or only "
-        "those of jobs with priority low (low_priority). What runs goes on.",
+        "those of jobs with priority low or opportunistic (low_priority). What runs goes on.",
     )
 
 

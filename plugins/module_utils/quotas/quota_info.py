@@ -97,7 +97,7 @@ def _pod_security(client: Client, namespaces: list[str] | None) -> dict[str, str
 def _malformed_row(obj: MalformedObject) -> dict[str, Any]:
     """The row of a ResourceQuota that cannot be read."""
     where = {"name": None, "namespace": obj.namespace, "description": None, "pod_security": None}
-    quota = {"gpu_hours": None, "shares": {}, "opportunistic": None, "over_quota": []}
+    quota: dict[str, Any] = {"gpu_hours": None, "shares": {}, "opportunistic": None, "over_quota": []}
     return {**where, **no_usage(), **quota, "problem": obj.sentence}
 
 

@@ -22,6 +22,7 @@ from ...accelerators.hardware import DEFAULT_ACCELERATOR
 from ...cluster.status import is_terminating
 from ...engine.plan import Action, Plan, Step
 from ...engine.planning import step_for
+from ...jobs.objects.priority import OPPORTUNISTIC
 from ...kube.api_objects import sparse
 from ...kube.times import time_as_text
 from ...labels import FIELD_MANAGER, GPU_HOURS, MANAGED_BY, priority_class_name
@@ -35,6 +36,7 @@ Object = dict[str, Any]
 OK, NEAR, USED_UP, REMOVED = "ok", "near", "used_up", "removed"
 NOTHING, COUNT, LIMIT, LIFT = "none", "count", "limit", "lift"
 _RECORDED_STEP = 0.01  # of the limit: what is used is recorded in steps, so that a task is mostly only a read
+_SPARED = ("low", OPPORTUNISTIC)  # what goes on with low_priority
 _NEGLIGIBLE = 0.05  # hours
 
 
@@ -102,8 +104,8 @@ class Account:
         hard: dict[str, str] = {}
         scope = None
         if budget.then == LOW_PRIORITY:
-            terms = {"scopeName": "PriorityClass", "operator": "NotIn", "values": [priority_class_name("low")]}
-            scope = {"matchExpressions": [terms]}
+            spared = [priority_class_name(priority) for priority in _SPARED]
+            scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "NotIn", "values": spared}]}
         if self.state == USED_UP:
             own = (self.quota or {}).get("spec", {}).get("hard") or {}
             named = {key for key in own if key.endswith(QUOTA_OF_CLASS) or catalog().row(key.partition(".")[2])}
