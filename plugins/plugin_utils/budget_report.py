@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ..module_utils.kube.errors import as_sentence
@@ -55,12 +54,10 @@ def budget_report(result: Mapping[str, Any]) -> Report:
 def _budget_blocks(rows: Sequence[Row]) -> list[Any]:
     cells = [_cells(row) for row in rows]
     noted = [
-        {**row, "name": row["namespace"], "status": None, "reason": " ".join(map(as_sentence, row["notes"]))}
-        for row in rows
-        if row["notes"]
+        {**row, "status": None, "reason": " ".join(map(as_sentence, row["notes"]))} for row in rows if row["notes"]
     ]
     table = Table(_COLUMNS, cells, _MOST_FIRST, noun="budget", first=FIRST_ROWS)
-    return [replace(table, first=FIRST_ROWS), *([Reasons(noted, FIRST_ROWS)] if noted else [])]
+    return [table, *([Reasons(noted, FIRST_ROWS)] if noted else [])]
 
 
 def _cells(row: Row) -> Row:

@@ -303,6 +303,17 @@ def test_a_record_that_was_deleted_lifts_nothing(world: World, clock: Clock) -> 
     assert "12.0 h were counted before, of which the record has only 0.0 h now" in row["notes"]
 
 
+def test_a_record_of_any_number_of_gpus_is_a_number(world: World, clock: Clock) -> None:
+    """Of its own namespace alone: an account may write there what it likes."""
+    for team in (TEAM, "team-b"):
+        world.quota({"limit": 10}, team)
+    world.record(*(gone(f"a{n}", 0, 700, gpus=2**31 - 1) for n in range(3)))
+    clock.at(days=30)
+    assert world.row()["used"] == 10**12
+    assert world.writes(world.count) == []
+    assert world.row("team-b")["used"] == 0.0
+
+
 def test_a_tenant_reads_its_budget_and_cannot_change_it(world: World, clock: Clock) -> None:
     world.quota({"limit": 10})
     world.record(gone("a", 0, 12))

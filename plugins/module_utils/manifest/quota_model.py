@@ -89,7 +89,7 @@ class Limits(ClusterLimits):
 
     gpu_hours: GpuHours | None = Field(
         default=None,
-        description="Budget of GPU-hours, which M(gpuctl_budget) counts and enforces.",
+        description="Budget of GPU-hours, which gpuctl_budget counts and enforces.",
         examples=[{"limit": 5000, "per": "month", "warn_at": "80%", "then": "refuse"}],
     )
     opportunistic: rules.Boolean = Field(

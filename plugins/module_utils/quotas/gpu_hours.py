@@ -18,7 +18,7 @@ from ..labels import GPU_HOURS, GPU_HOURS_UNTIL, QUOTA, is_managed
 
 Object = Mapping[str, Any]
 REFUSE, LOW_PRIORITY = "refuse", "low_priority"
-_MOST = 10**12  # hours
+MOST_HOURS = 1e12  # what is recorded of runs may be anything
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
@@ -59,7 +59,7 @@ def budget_of(resource_quota: Object) -> HoursBudget | None:
     found = _annotation(resource_quota)
     limit, warn_at = found.get("limit"), str(found.get("warn_at", "")).removesuffix("%")
     known = found.get("per") in ("day", "week", "month") and found.get("then") in (REFUSE, LOW_PRIORITY)
-    if not (known and type(limit) is int and 0 < limit < _MOST and warn_at.isascii() and warn_at.isdigit()):
+    if not (known and type(limit) is int and 0 < limit <= MOST_HOURS and warn_at.isascii() and warn_at.isdigit()):
         return None
     return HoursBudget(limit, found["per"], int(warn_at[:3]), found["then"])
 
@@ -103,7 +103,7 @@ def _tally(obj: Object) -> Tally | None:
     used, at = found.get("used"), found.get("at")
     if not isinstance(used, (int, float)) or isinstance(used, bool) or not isinstance(at, str):
         return None
-    return Tally(float(used), at) if 0 <= used < _MOST and _TIME.fullmatch(at) else None  # NaN is not.
+    return Tally(float(used), at) if 0 <= used <= MOST_HOURS and _TIME.fullmatch(at) else None  # NaN is not.
 
 
 def _annotation(obj: Object) -> dict[str, Any]:

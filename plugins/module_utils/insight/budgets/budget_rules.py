@@ -27,7 +27,16 @@ from ...kube.api_objects import sparse
 from ...kube.times import time_as_text
 from ...labels import FIELD_MANAGER, GPU_HOURS, MANAGED_BY, priority_class_name
 from ...manifest.problems import number_of
-from ...quotas.gpu_hours import LOW_PRIORITY, HoursBudget, Tally, budget_of, budget_row, is_budget_object, tally_of
+from ...quotas.gpu_hours import (
+    LOW_PRIORITY,
+    MOST_HOURS,
+    HoursBudget,
+    Tally,
+    budget_of,
+    budget_row,
+    is_budget_object,
+    tally_of,
+)
 from ...quotas.usage import quota_name_of
 from ..usage.cluster_usage import Seen, uses_of
 from ..usage.gpu_usage import DEFAULT_PRICE, UsageRow, Use, usage_rows
@@ -72,7 +81,7 @@ class Account:
     def tally(self) -> Tally:
         """What is to be recorded: what is recorded already, if little was used since and it means the same."""
         recorded = tally_of(self.objects, self.budget, self.now) if self.budget else None
-        hours = round(max(self.spent.hours, recorded.used if recorded else 0.0), 1)
+        hours = round(min(max(self.spent.hours, recorded.used if recorded else 0.0), MOST_HOURS), 1)
         step = self.budget.limit * _RECORDED_STEP if self.budget else 0.0
         if recorded and hours - recorded.used < step and self._state_at(hours) == self._state_at(recorded.used):
             return recorded
@@ -139,7 +148,8 @@ class Account:
     @property
     def row(self) -> dict[str, Any]:
         """As the module returns it: with what is counted now, which is recorded in steps."""
-        known = Tally(round(max(self.spent.hours, self.tally.used), 1), time_as_text(self.now))
+        used = min(max(self.spent.hours, self.tally.used), MOST_HOURS)
+        known = Tally(round(used, 1), time_as_text(self.now))
         return {
             "name": self._quota_name,
             "namespace": self.namespace,
@@ -240,7 +250,7 @@ def _doubts(account: Account, known: Tally) -> Iterator[str]:
 
 
 def budget_summary(rows: Sequence[Mapping[str, Any]]) -> str:
-    """``3 budgets, 1 used up, 1 nearly; limited now: 1``, of the rows of gpuctl_budget."""
+    """``3 budgets, 1 used up, 1 nearly, 1 limited now``, of the rows of gpuctl_budget."""
     counts = Counter(row["state"] for row in rows)
     done = Counter(row["action"] for row in rows if row["error"] is None)
     parts = [number_of(len(rows) - counts[REMOVED], "budget")]

@@ -44,15 +44,14 @@ def test_a_namespace_gets_no_more_than_its_quota():
     assert "memory" not in more
 
 
-def test_an_edited_text_is_no_share():
-    def quota(text: str) -> dict[str, Any]:
-        labels = {"app.kubernetes.io/managed-by": "runwhere.gpuctl"}
-        return {
-            "metadata": {"namespace": "a", "labels": labels, "annotations": {"runwhere.ai/shares": text}},
-            "spec": {},
-        }
+def resource_quota(text: str, name: str = "q-a", **hard: str) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/managed-by": "runwhere.gpuctl"}
+    metadata = {"name": name, "namespace": "a", "labels": labels, "annotations": {"runwhere.ai/shares": text}}
+    return {"metadata": metadata, "spec": {"hard": hard} if hard else {}}
 
-    assert [teams_in([quota(text)])[0].shares for text in ('{"big": 2}', "{", "[]", '{"big": "x"}')] == [
+
+def test_an_edited_text_is_no_share():
+    assert [teams_in([resource_quota(text)])[0].shares for text in ('{"big": 2}', "{", "[]", '{"big": "x"}')] == [
         {"big": 2},
         {},
         {},
@@ -61,7 +60,7 @@ def test_an_edited_text_is_no_share():
 
 
 def test_a_namespace_without_a_quota_of_ours_is_no_team():
-    assert teams_in([{"metadata": {"namespace": "a", "labels": {}}, "spec": {}}]) == []
+    assert teams_in([{"metadata": {"namespace": "a", "name": "q", "labels": {}}, "spec": {}}]) == []
 
 
 def test_a_quota_of_ours_limits_its_team_also_where_it_does_not_count_opportunistic_jobs() -> None:
@@ -72,3 +71,9 @@ def test_a_quota_of_ours_limits_its_team_also_where_it_does_not_count_opportunis
     other = {"metadata": {"name": "o", "namespace": "a"}, "spec": {**spec, "hard": {"requests.nvidia.com/gpu": "1"}}}
     (team,) = teams_in([own, other])
     assert team.limit("nvidia.com/gpu") == 4
+
+
+def test_a_used_up_budget_leaves_the_queue_as_it_is():
+    """With a limit below its use, Kueue would let others preempt what runs."""
+    used_up = resource_quota("{}", "gpuctl-gpu-hours-until-2026-12-01", **{f"requests.{GPU}": "0"})
+    assert teams_in([resource_quota("{}"), used_up]) == teams_in([resource_quota("{}")])

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The report of gpuctl_budget: what is short comes first, the rest is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen import View, screen_lines
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.reports import files_of, report_of
+
+MONTH = {"since": "2026-11-01T00:00:00Z", "until": "2026-12-01T00:00:00Z", "counted_at": "2026-11-28T13:00:00Z"}
+
+
+def row(
+    namespace: str, used: float, limit: int, state: str = "ok", action: str = "none", **more: Any
+) -> dict[str, Any]:
+    return {
+        "name": "teams",
+        "namespace": namespace,
+        "limit": limit,
+        "per": "month",
+        "then": "refuse",
+        "used": used,
+        "left": max(0.0, limit - used),
+        "percent": 100 * used / limit,
+        **MONTH,
+        "running_hours": 12.0,
+        "ended_hours": used - 12.0,
+        "state": state,
+        "action": action,
+        "notes": [],
+        "error": None,
+        **more,
+    }
+
+
+def removed(namespace: str) -> dict[str, Any]:
+    """A namespace whose quota has no budget any more."""
+    known = row(namespace, 0.0, 1, "removed", "lift")
+    return {**known, **dict.fromkeys(("name", "limit", "per", "then", "used", "left", "percent", *MONTH))}
+
+
+ROWS = [
+    row("team-c", 10.0, 1000),
+    row("team-b", 810.0, 1000, "near", notes=["12.0 h are estimated, because the end of pods was not observed"]),
+    row("team-a", 5012.4, 5000, "used_up", "limit"),
+    removed("team-d"),
+]
+RESULT = {
+    "results": ROWS,
+    "notes": ["Types of GPUs are not known."],
+    "msg": "3 budgets, 1 used up, 1 nearly, 1 limited now, 1 lifted",
+    "report": "budgets",
+}
+
+
+def screen(result: dict[str, Any], *, everything: bool = False, width: int = 100) -> list[str]:
+    report = report_of(result)
+    assert report is not None
+    return [line.rstrip() for line in screen_lines(report, View(width, everything))]
+
+
+def test_what_is_short_comes_first() -> None:
+    assert screen(RESULT) == [
+        "NAMESPACE  QUOTA     USED     OF   LEFT  RUNNING NOW  UNTIL (UTC)  STATE           ACTION",
+        "team-a     teams  5,012.4  5,000    0.0         12.0  2026-12-01   used up         limited",
+        "team-b     teams    810.0  1,000  190.0         12.0  2026-12-01   nearly used up  -",
+        "team-d     -            -      -      -         12.0  -            no budget       lifted",
+        "",
+        "team-b/teams: 12.0 h are estimated, because the end of pods was not observed.",
+        "",
+        "3 budgets, 1 used up, 1 nearly, 1 limited now, 1 lifted. 1 other with enough left.",
+        "",
+        "Types of GPUs are not known.",
+    ]
+
+
+def test_all_are_listed_if_asked_for() -> None:
+    assert any(line.startswith("team-c ") for line in screen(RESULT, everything=True))
+    assert "team-c" in files_of(RESULT)[".html"](RESULT)
+
+
+def test_no_budget_is_said() -> None:
+    assert screen({**RESULT, "results": [], "notes": [], "msg": "0 budgets"})[-1] == "0 budgets."
