@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import PRIORITIES, priority_class
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER, MANAGED, QUOTA
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER, MANAGED
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_info import MODULE as INFO
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_info import QuotaInfoOptions
@@ -78,7 +78,7 @@ def test_nothing_is_said_where_no_pod_violates_it() -> None:
 def test_levels_are_read_of_the_allowed_namespaces_only() -> None:
     space, limits = namespace("team", managed=True, pod_security="baseline"), resource_quota(quota("q", **TEAM), "team")
     listed = {"kind": "ResourceQuotaList", "metadata": {}, "items": [limits]}
-    selected = {**PAGE, "labelSelector": f"{MANAGED},{QUOTA}"}
+    selected = {**PAGE, "labelSelector": MANAGED}
     for obj in (space, limits):
         obj["metadata"] = {**obj["metadata"], "uid": "u", "resourceVersion": "1"}
     with conversation(
