@@ -238,16 +238,16 @@ def _where(wish: MoveWish, inventory: Inventory, candidate: Candidate, run: Resu
     source, status = candidate.source, candidate.status
     judged = {cluster: _only(candidate, result) for cluster, result in steps.judged.items()}
     own = next(iter(judged[source]["results"]), None)
-    if own is None or own.get("error"):
-        answer = str(own["error"]) if own else message_of(steps.judged[source])
-        return Move(error=f"its manifest could not be compared with the job in {source}: {answer}")
-    if status is None and own["action"] != "create":
+    answer = message_of(steps.judged[source]) if own is None else own.get("error")
+    if status is None and (run.get("result") in ENDED or (own and not answer and own["action"] != "create")):
         return Move(back=True, stays=f"It has ended in {source} before it was moved.")
+    if status is not None and answer:
+        return Move(error=f"its manifest could not be compared with the job in {source}: {answer}")
     if status in ENDED:
         return Move(back=True, stays=f"It has ended in {source} before it was moved: {status}.")
     if candidate.target and status in _RUNNING and not wish.running:
         return Move(back=True, stays=f"It runs in {source} by now.")
-    if status is not None and own["action"] not in _SAME:
+    if status is not None and own and own["action"] not in _SAME:
         return Move(error=f"its manifest is another one than that of the job in {source}. Submit it there first.")
     if candidate.target:
         return Move(target=candidate.target, reason=f"goes from {source} to {candidate.target}, as was begun before")

@@ -203,6 +203,12 @@ TARGETS: dict[str, tuple[MoveWish, Candidate, Steps, str]] = {
     "the one that was claimed": (BY_NAME, GOES, asked(c=judged(verdict="never")), "c"),
     "the one that was claimed, and it is paused": (BY_NAME, replace(GOES, status="Paused"), ASKED, "c"),
     "the one that was claimed, and it is gone": (BY_NAME, replace(GOES, status=None), GONE, "c"),
+    "the one that was claimed, and the other one would refuse it": (
+        BY_NAME,
+        replace(GOES, status=None),
+        replace(recorded(result="Deleted"), judged={**GONE.judged, "b": judged(error="no such pool")}),
+        "c",
+    ),
     "the one that was claimed, and it may be stopped": (
         replace(BY_NAME, running=True),
         replace(GOES, status="Running"),
@@ -339,6 +345,11 @@ BACK = {
     "it has ended and is gone": (
         replace(GOES, status=None),
         replace(ASKED, looked=looked()),
+        "It has ended in b before it was moved.",
+    ),
+    "it has ended, as is recorded": (
+        replace(GOES, status=None),
+        replace(recorded(result="Failed"), judged=GONE.judged),
         "It has ended in b before it was moved.",
     ),
     "it runs by now": (replace(GOES, status="Running"), ASKED, "It runs in b by now."),
