@@ -97,7 +97,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         try:
             waiting = duration("gpuctl_waiting", option("waiting")) if option("waiting") else None
         except InvalidTime as problem:
-            raise AnsibleLookupError(str(problem)) from None
+            raise AnsibleLookupError(str(problem).replace("O(gpuctl_waiting)", "gpuctl_waiting")) from None
         wish = MoveWish(
             to=Wish(chosen=chosen, order=option("order"), in_awx=is_awx_job(given)),
             name=option("name"),
