@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from ..quantity import parse
@@ -47,8 +47,8 @@ def pod_requests(pod: Mapping[str, Any], resources: Iterable[str]) -> Amounts:
 
 def pod_limits(spec: Mapping[str, Any], resources: Iterable[str]) -> Amounts:
     """The sum of what its containers are limited to, of each of the resources that they limit."""
-    limited = limits_as_requests({key: value for key, value in spec.items() if key not in ("resources", "overhead")})
-    return {name: amount for name, amount in pod_requests({"spec": limited}, resources).items() if amount}
+    limits = partial(_container_amounts, kind="limits")
+    return {name: amount for name in resources if (amount := _of_containers(spec, name, limits))}
 
 
 def limits_as_requests(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _request_views(pod: Mapping[str, Any]) -> list[_Requests]:
     entries = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
     granting = {entry["name"]: entry for entry in entries if "allocatedResources" in entry or "resources" in entry}
     if not granting:
-        return [_container_requests]
+        return [_container_amounts]
     infeasible = any(
         condition["type"] == "PodResizePending" and condition.get("reason") == "Infeasible"
         for condition in status.get("conditions") or ()
@@ -98,15 +98,15 @@ def _request_views(pod: Mapping[str, Any]) -> list[_Requests]:
 
     def granted(container: _Container) -> Mapping[str, Any]:
         found: Mapping[str, Any] | None = granting.get(container["name"], {}).get("allocatedResources")
-        return found if found is not None else ({} if infeasible else _container_requests(container))
+        return found if found is not None else ({} if infeasible else _container_amounts(container))
 
     def in_force(container: _Container) -> Mapping[str, Any]:
         found: Mapping[str, Any] | None = (granting.get(container["name"], {}).get("resources") or {}).get("requests")
         return found if found is not None else granted(container)
 
     # A resize that the node can never grant does not count (KEP-1287).
-    return [granted, in_force] if infeasible else [_container_requests, granted, in_force]
+    return [granted, in_force] if infeasible else [_container_amounts, granted, in_force]
 
 
-def _container_requests(container: _Container) -> Mapping[str, Any]:
-    return (container.get("resources") or {}).get("requests") or {}
+def _container_amounts(container: _Container, kind: str = "requests") -> Mapping[str, Any]:
+    return (container.get("resources") or {}).get(kind) or {}
