@@ -25,9 +25,9 @@ options:
     description:
       - What a task of M(runwhere.gpuctl.gpuctl_usage_info), M(runwhere.gpuctl.gpuctl_advice_info), M(runwhere.gpuctl.gpuctl_idle),
         M(runwhere.gpuctl.gpuctl_expire), M(runwhere.gpuctl.gpuctl_budget), M(runwhere.gpuctl.gpuctl_plan_info),
-        M(runwhere.gpuctl.gpuctl_drift_info), M(runwhere.gpuctl.gpuctl_fit_info) or M(runwhere.gpuctl.gpuctl_doctor) has registered for several clusters, by the name of the
-        cluster. It is shown as one, whose rows name their cluster and whose totals are those of all. A cluster that could not be read
-        is named as missing.
+        M(runwhere.gpuctl.gpuctl_drift_info), M(runwhere.gpuctl.gpuctl_fit_info) or M(runwhere.gpuctl.gpuctl_doctor) has registered for
+        several clusters, by the name of the cluster. It is shown as one, whose rows name their cluster and whose totals are those of
+        all. A cluster that could not be read is named as missing.
     type: dict
   all:
     description: Whether to show all rows and errors, however many there are.

@@ -69,6 +69,8 @@ def preload(module: str) -> None:
         packages.append("engine")
     if f"{_PLUGINS}.module_utils.jobs.job_plans" in sys.modules:
         packages += ["jobs", "jobs.runs"]
+    if f"{_PLUGINS}.module_utils.quotas.quota" in sys.modules:
+        packages.append("quotas")
     if "wait_for" in options:
         packages.append("wait")
     for package in packages:

@@ -17,7 +17,6 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.idle_report import
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.merged_reports import merged_result
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen import View, screen_lines
 from kubesim import LAB_USER_TOKEN, Cluster, Fault
-from kubesim.errors import ApiError
 
 from . import manifests
 from .api import eventually
@@ -416,7 +415,7 @@ class Logs:
     def logs(self, _pod: Row, _container: str, *, tail: int, timestamps: bool, **_more: Any) -> str:
         assert (tail, timestamps) == (1, True)
         if self.last is None:
-            raise ApiError(500, "InternalError", "no logs")
+            raise RuntimeError("no logs")
         return self.last
 
 
@@ -435,7 +434,7 @@ def idle_training(world: World) -> Logs:
     )
     world.usage.peaks[name], world.usage.hours[name] = 0.0, 6.0
     logs = Logs()
-    world.cluster._backend.kubelet = logs
+    world.cluster.kubelet = logs
     return logs
 
 

@@ -46,6 +46,7 @@ OPTIONAL_FRAGMENTS = [
         "drift",
         "source",
         "source.adopt",
+        "source.cluster",
         "source.compared",
         "prometheus",
         "attributes.write_module",

@@ -119,6 +119,8 @@ BEYOND_SCHEMAS = {
     "shares of clusters that add up to more than the limit",
     "shares of quantities and of devices that add up to more than the limit",
     "a cluster whose share of a limit is not said",
+    "a budget of GPU-hours beside shares of clusters",
+    "a quota that would not count claimed devices",
     "a placeholder without a matrix",
     "a misspelled parameter",
     "a placeholder without a similar parameter",

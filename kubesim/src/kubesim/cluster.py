@@ -180,8 +180,13 @@ class Cluster:
 
     @property
     def kubelet(self) -> Any:
-        """The kubelet of all nodes: behave(…) says what becomes of pods."""
-        return self._controllers["kubelet"]
+        """The kubelet of all nodes: behave(…) says what becomes of pods. Without controllers, a test may set one of its
+        own, which serves logs."""
+        return self._backend.kubelet
+
+    @kubelet.setter
+    def kubelet(self, kubelet: Any) -> None:
+        self._backend.kubelet = kubelet
 
     def call(self, fn: Callable[[], T]) -> T:
         """Run a function on the cluster's thread (registry and controllers are only safe there) and give its result."""

@@ -34,6 +34,7 @@ REFUSED_12 = (
     'pods "x-9" is forbidden: exceeded quota: team-ml, requested: requests.nvidia.com/gpu=12, '
     "used: requests.nvidia.com/gpu=0, limited: requests.nvidia.com/gpu=4"
 )
+USED_UP = REFUSED_12.replace("team-ml", "gpuctl-gpu-hours-until-2026-12-01").replace("gpu=4", "gpu=0")
 LIMIT = [{"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}]
 EXIT_1 = {"terminated": {"reason": "Error", "exitCode": 1}}
 SUCCEEDED = {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:30Z"}}
@@ -593,6 +594,20 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         [event("FailedCreate", REFUSED_12, "Job", "x")],
         "quota team-ml of the namespace is too small for the job (nvidia.com/gpu: 12 requested, at most 4 allowed). "
         "Request less, or have the quota raised.",
+    ),
+    "a used-up budget": (
+        workload(),
+        [],
+        [event("FailedCreate", USED_UP, "Job", "x")],
+        "the GPU-hours of the namespace are used up until 2026-12-01 00:00 UTC. Submit it again then, or have the "
+        "budget raised.",
+    ),
+    "a used-up budget, but for some jobs": (
+        workload(),
+        [],
+        [event("FailedCreate", USED_UP.replace("2026-12-01", "2026-12-01-low"), "Job", "x")],
+        "the GPU-hours of the namespace are used up until 2026-12-01 00:00 UTC, except for jobs with priority low or "
+        "opportunistic. Submit it with priority low, or have the budget raised.",
     ),
     "a quota that is too small for all pods": (
         workload(parallelism=3, completions=3),
