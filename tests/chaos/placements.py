@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Random submits and deletes of jobs that are placed in one of three clusters, while runs are killed, answers are lost
-and clusters stop: no job is in two clusters, none is lost, and what a run says is true.
+"""Random submits, moves and deletes of jobs that are placed in one of three clusters, while runs are killed, answers
+are lost and clusters stop: no job is in two clusters, none is lost, and what a run says is true.
 
 What is true is read from the clusters themselves, without any of our code.
 """
@@ -45,6 +45,8 @@ _FAULTS = (
     *(FAULTS[name] for name in ("reset", "reset-after", "reset-after", "503", "409", "outage")),
 )
 _PLACED = re.compile(r"\bJob (\S+) (goes to|stays in) (\w+)")
+_MOVED = re.compile(r"\bIt (?:moves|goes) from (\w+) to (\w+)")
+_MOVING = "has been moving from"  # why a submit changes nothing
 _GLANCE = 0.5  # seconds
 _EVERY = 10  # turns, after which nothing fails for a while
 
@@ -87,6 +89,10 @@ class Turn:
         return self.commands[0][0] == "delete"
 
     @property
+    def is_move(self) -> bool:
+        return self.commands[0][0] == "move"
+
+    @property
     def is_check(self) -> bool:
         return "--check" in self.commands[0]
 
@@ -109,23 +115,37 @@ def turns_of(name: str, number: int) -> Iterator[Turn]:
             silent = frozenset()
             yield Turn((_submit(chance, job),), job)
             continue
-        kind = chance.choices(("submit", "check", "delete", "race"), (6, 1, 4, 2))[0]
+        kind = chance.choices(("submit", "check", "delete", "race", "move"), (6, 1, 3, 2, 3))[0]
         if kind == "race":
             commands = tuple(_submit(chance, job) for _run in range(chance.choice((2, 2, 3))))
             yield Turn(commands, job, silent=silent)
             continue
-        command = ("delete", "-e", f"gpuctl_name={job}") if kind == "delete" else _submit(chance, job)
+        make = {"delete": _delete, "move": _move}.get(kind, _submit)
+        command = make(chance, job)
         if kind == "check":
             command = (*command, "--check")
         fault = chance.choice(_FAULTS) if chance.random() < 0.7 else None
         of_writes = chance.random() < 0.6
-        yield Turn((command,), job, fault, chance.randint(1, 6 if of_writes else 40) if fault else 0, of_writes, silent)
+        most = (12 if kind == "move" else 6) if of_writes else 40
+        yield Turn((command,), job, fault, chance.randint(1, most) if fault else 0, of_writes, silent)
 
 
 def _submit(chance: random.Random, job: str) -> tuple[str, ...]:
-    where = "all" if chance.random() < 0.4 else ",".join(chance.sample(CLUSTERS, chance.randint(1, 3)))
     order = chance.choice(ORDERS)
-    return "submit", "-e", f"gpuctl_src={job}.yaml", "-e", f"gpuctl_clusters={where}", "-e", f"gpuctl_order={order}"
+    return ("submit", "-e", f"gpuctl_src={job}.yaml", *_clusters(chance), "-e", f"gpuctl_order={order}")
+
+
+def _move(chance: random.Random, job: str) -> tuple[str, ...]:
+    return ("move", "-e", f"gpuctl_name={job}", *_clusters(chance), "-e", "gpuctl_running=true")
+
+
+def _delete(_chance: random.Random, job: str) -> tuple[str, ...]:
+    return "delete", "-e", f"gpuctl_name={job}"
+
+
+def _clusters(chance: random.Random) -> tuple[str, str]:
+    names = "all" if chance.random() < 0.4 else ",".join(chance.sample(CLUSTERS, chance.randint(1, 3)))
+    return "-e", f"gpuctl_clusters={names}"
 
 
 # -- the clusters ------------------------------------------------------------------------------------------------------
@@ -152,10 +172,12 @@ class NthRequest(Plan):
 
 @dataclass
 class Truth:
-    """What the clusters have: of each job the clusters with a copy and its UID, and the cluster that is recorded."""
+    """What the clusters have: of each job the clusters with a copy and its UID, the cluster that is recorded, and the
+    one that it leaves."""
 
     copies: Mapping[str, Mapping[str, str]]
     records: Mapping[str, str]
+    leaving: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -174,6 +196,7 @@ class Sites:
     def truth(self) -> Truth:
         copies: dict[str, dict[str, str]] = {job: {} for job in JOBS}
         records: dict[str, str] = {}
+        leaving: dict[str, str] = {}
         for site, place in self.places.items():
             for obj in place.api.list("job", self.namespace):
                 metadata = obj["metadata"]
@@ -183,7 +206,8 @@ class Sites:
                 name = obj["metadata"]["name"].removeprefix("gpuctl-placement-")
                 if name in JOBS:
                     records[name] = obj["data"]["cluster"] if site == HOME else f"{site} has a record of {obj['data']}"
-        return Truth(copies, records)
+                    leaving |= {name: obj["data"]["leaving"]} if obj["data"].get("leaving") else {}
+        return Truth(copies, records, leaving)
 
     def run(self, turn: Turn) -> list[tuple[int, str]]:
         """Exit code and screen of each command."""
@@ -249,7 +273,7 @@ def sites(directory: Path, kubeconfigs: Sequence[Path] = ()) -> Iterator[Sites]:
             (directory / "kubeconfigs" / f"{site}.kubeconfig").write_text(
                 yaml.safe_dump(_kubeconfig(site, lanes[site].url, place.token))
             )
-        tags = {site: {"price": price} for site, price in zip(CLUSTERS, (3.5, 2.0, 1.0), strict=True)}
+        tags = {site: {"price": price, "storage": "one"} for site, price in zip(CLUSTERS, (3.5, 2.0, 1.0), strict=True)}
         plugin = {"plugin": "runwhere.gpuctl.clusters", "kubeconfig": ["kubeconfigs"], "home": HOME, "tags": tags}
         (directory / "clusters.yml").write_text(yaml.safe_dump(plugin))
         for job, gpus in JOBS.items():
@@ -285,28 +309,31 @@ def judge(turn: Turn, before: Truth, after: Truth, results: Sequence[tuple[int, 
             yield f"job {job} is in {' and '.join(copies)}"
         recorded = after.records.get(job)
         for site in copies:
-            if recorded != site:
+            if site not in (recorded, after.leaving.get(job)):
                 yield f"job {job} is in {site}, and its record says {recorded}"
         had = before.copies[job]
-        may_go = job == turn.job and turn.is_delete
+        may_go = job == turn.job and (turn.is_delete or turn.is_move)
         if had and not may_go and copies != had:
             yield f"job {job} was {dict(had)}, and is {dict(copies)}"
+        if had and not copies and not recorded and job == turn.job and turn.is_move:
+            yield f"job {job} is lost on its way"
         if job != turn.job and before.records.get(job) != recorded:
             yield f"the record of job {job} has changed, which nobody asked for"
     here = after.copies[turn.job]
     for status, screen in results:
-        yield from _untrue(turn, before, here, after.records.get(turn.job), status, " ".join(screen.split()))
+        yield from _untrue(turn, before, after, here, status, " ".join(screen.split()))
 
 
-def _untrue(
-    turn: Turn, before: Truth, here: Mapping[str, str], recorded: str | None, status: int, said: str
-) -> Iterator[str]:
-    had = before.copies[turn.job]
+def _untrue(turn: Turn, before: Truth, after: Truth, here: Mapping[str, str], status: int, said: str) -> Iterator[str]:
+    had, recorded = before.copies[turn.job], after.records.get(turn.job)
     if "Traceback" in said or "did not end" in said:
         yield "a run ended with a traceback, or did not end"
     calm = turn.fault is None and not turn.silent
-    if status != 0 and calm:
+    is_moving = turn.job in before.leaving
+    if status != 0 and calm and not turn.is_move and not is_moving:
         yield f"exit code {status}, though nothing failed"
+    if _MOVING in said and not is_moving:
+        yield "it has been moving, it says, and it was not"
     if turn.is_check:
         if here != had or recorded != before.records.get(turn.job):
             yield "check mode has changed something"
@@ -316,7 +343,13 @@ def _untrue(
             yield f"deleted, says the exit code, and the job is in {list(here)}, recorded in {recorded}"
         if "not found" in said and had:
             yield "not found, it says, and it was there"
-    if status == 0 and not turn.is_delete:
+    if status == 0 and turn.is_move:
+        moved = _MOVED.search(said)
+        if turn.job in after.leaving:
+            yield f"exit code 0, and the job is still leaving {after.leaving[turn.job]}"
+        if moved and list(here) != [moved[2]]:
+            yield f"{moved[0]}, it says, and the job is in {list(here)}"
+    elif status == 0 and not turn.is_delete:
         placed = _PLACED.search(said)
         if placed is None:
             yield "a run that submitted the job does not say where"
@@ -383,6 +416,14 @@ def playing(name: str, number: int, directory: Path, kubeconfigs: Sequence[Path]
 def _settle(all_sites: Sites, before: Truth) -> Iterator[str]:
     """Each is one job once it is submitted again, and then there is nothing to write."""
     for job in [job for job in JOBS if before.copies[job] or job in before.records]:
+        if job in before.leaving:
+            turn = Turn((("move", "-e", f"gpuctl_name={job}", "-e", "gpuctl_running=true"),), job)
+            results = all_sites.run(turn)
+            after = all_sites.truth()
+            yield from judge(turn, before, after, results)
+            if job in after.leaving:
+                yield f"job {job} is still leaving {after.leaving[job]}\n{results[0][1]}"
+            before = after
         turn = Turn((("submit", "-e", f"gpuctl_src={job}.yaml", "-e", "gpuctl_clusters=all"),), job)
         for again in (False, True):
             results = all_sites.run(turn)

@@ -118,7 +118,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--recreations", type=int, help="only recreate that many distributed trainings, at least")
     parser.add_argument("--histories", type=int, help="only that many random histories: GPU-hours against what ran")
     parser.add_argument("--history", action="append", default=[], help="only this one, e.g. 1:17; repeatable")
-    parser.add_argument("--placements", type=int, help="only that many random submits and deletes in three clusters")
+    parser.add_argument("--placements", type=int, help="only so many random submits, moves and deletes of placed jobs")
     parser.add_argument("--short", action="store_true", help="the cases of short.yaml: `make chaos-short`")
     parser.add_argument("--all", action="store_true", help="every scenario, every fault, every request: hours")
     parser.add_argument("--faults", type=int, default=2000)

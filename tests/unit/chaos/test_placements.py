@@ -18,10 +18,17 @@ WEST = {"west": "u1"}
 GOES, STAYS = "Job one goes to west, where it runs now.", "Job one stays in west, where it is placed."
 
 
-def truth(copies: Mapping[str, str], record: str | None = None, **others: Mapping[str, str]) -> Truth:
+MOVE = Turn((("move", "-e", "gpuctl_name=one"),), "one")
+MOVES = "It moves from west to east, where it runs now."
+EAST = {"east": "u2"}
+
+
+def truth(
+    copies: Mapping[str, str], record: str | None = None, leaving: str | None = None, **others: Mapping[str, str]
+) -> Truth:
     records = {"one": record} if record else {}
     records |= {job: site for job, found in others.items() for site in found}
-    return Truth({**dict.fromkeys(JOBS, NONE), "one": copies, **others}, records)
+    return Truth({**dict.fromkeys(JOBS, NONE), "one": copies, **others}, records, {"one": leaving} if leaving else {})
 
 
 @pytest.mark.parametrize(
@@ -50,6 +57,15 @@ def truth(copies: Mapping[str, str], record: str | None = None, **others: Mappin
         (DELETE, truth(WEST, "west"), truth(WEST, "west"), 0, "", "and the job is in ['west']"),
         (DELETE, truth(WEST, "west"), truth(NONE, "west"), 0, "", "recorded in west"),
         (DELETE, truth(WEST, "west"), truth(NONE), 0, "not found", "and it was there"),
+        (MOVE, truth(WEST, "west"), truth(EAST, "east"), 0, MOVES, ""),
+        (MOVE, truth(WEST, "west"), truth(WEST, "west"), 2, "It would run now in no other cluster.", ""),
+        (MOVE, truth(WEST, "west"), truth(NONE, "east", "west"), -9, "", ""),
+        (SUBMIT, truth(NONE, "east", "west"), truth(NONE, "east", "west"), 2, "job one has been moving from west", ""),
+        (MOVE, truth(WEST, "west"), truth(NONE), -9, "", "lost on its way"),
+        (MOVE, truth(WEST, "west"), truth({**WEST, **EAST}, "east", "west"), -9, "", "is in west and east"),
+        (MOVE, truth(WEST, "west"), truth(WEST, "west"), 0, MOVES, "and the job is in ['west']"),
+        (MOVE, truth(WEST, "west"), truth(WEST, "east", "west"), 0, "", "still leaving west"),
+        (SUBMIT, truth(WEST, "west"), truth(WEST, "west"), 2, "job one has been moving from west", "it was not"),
     ],
 )
 def test_what_is_judged(turn: Turn, before: Truth, after: Truth, status: int, said: str, wrong: str) -> None:
@@ -60,6 +76,6 @@ def test_what_is_judged(turn: Turn, before: Truth, after: Truth, status: int, sa
 def test_a_history_is_the_same_each_time() -> None:
     once, again = list(turns_of("1", 40)), list(turns_of("1", 40))
     assert once == again
-    assert {turn.commands[0][0] for turn in once} == {"submit", "delete"}
+    assert {turn.commands[0][0] for turn in once} == {"submit", "move", "delete"}
     assert any(turn.silent for turn in once)
     assert any(turn.fault for turn in once)
