@@ -59,7 +59,9 @@ def budget_of(resource_quota: Object) -> HoursBudget | None:
     found = _annotation(resource_quota)
     limit, warn_at = found.get("limit"), str(found.get("warn_at", "")).removesuffix("%")
     known = found.get("per") in ("day", "week", "month") and found.get("then") in (REFUSE, LOW_PRIORITY)
-    if not (known and type(limit) is int and 0 < limit <= MOST_HOURS and warn_at.isascii() and warn_at.isdigit()):
+    if not (known and warn_at.isascii() and warn_at.isdigit()):
+        return None
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 0 < limit <= MOST_HOURS:
         return None
     return HoursBudget(limit, found["per"], int(warn_at[:3]), found["then"])
 
