@@ -232,6 +232,7 @@ def test_the_policy_of_its_pool_counts(world: World) -> None:
 @pytest.mark.parametrize(
     "text",
     ["half_gang", "half_gang yesterday", f"half_gang {ago(days=-1)}", f"waiting {ago(days=9)}", "\x1b[31m", "x" * 9000],
+    ids=["no time", "a word", "to come", "another finding", "control characters", "long"],
 )
 def test_what_others_write_into_the_warning_stops_nothing(world: World, text: str) -> None:
     set_note(world, "Job", "gang", text)
