@@ -29,6 +29,8 @@ from .fit import (
     number_of_trials,
 )
 
+_MOST_PLACED = 1_500  # jobs of a crowd in all orders together; of more than that, nothing is said
+
 
 def with_room_rivals(cluster: Cluster, fits: Sequence[Fit]) -> list[Fit]:
     """The answers, with the jobs that leave another one no room if their pods are created first."""
@@ -78,7 +80,8 @@ def _competing_and_taking(cluster: Cluster, jobs: Sequence[FitJob], crowd: Seque
     won, lost, taken = Counter[int](), Counter[int](), Counter[int]()
     order = sorted(crowd, key=lambda place: -jobs[place].pod.priority)
     tried: list[list[int]] = []
-    while order not in tried and len(tried) < number_of_trials(cluster.world):
+    most = min(number_of_trials(cluster.world), _MOST_PLACED // len(crowd))
+    while order not in tried and len(tried) < most:
         tried.append(order)
         trial = Trial(cluster, random.Random(0), PACKED)
         answers = trial.run([jobs[place] for place in (*rest, *order)], among=range(len(rest), len(jobs)))
