@@ -122,13 +122,13 @@ def test_status_shows_them_apart(cluster: Cluster) -> None:
     declare(cluster, {"team": {"gpu": 4, "opportunistic": True}})
     submit(cluster, "guaranteed", 1)
     found = perform(STATUS, cluster, namespaces=["team"])
-    assert "PRIORITY" not in "\n".join(status_screen(found, 120, everything=True, paint=lambda text, _style: text))
+    assert "PRIORITY" not in "\n".join(status_screen(found, 120, everything=True, paint=lambda _column, text: text))
     submit(cluster, "yields", 1, job=OPPORTUNISTIC)
     eventually(
         lambda: {job["status"] for job in perform(STATUS, cluster, namespaces=["team"])["jobs"]} == {"Running"},
     )
     found = perform(STATUS, cluster, namespaces=["team"])
-    screen = status_screen(found, 120, everything=True, paint=lambda text, _style: text)
+    screen = status_screen(found, 120, everything=True, paint=lambda _column, text: text)
     assert any(line.startswith("2 jobs: 2 Running; 1 opportunistic") for line in screen)
     marked = [line.split()[0] for line in screen if "opportunistic" in line.split()]
     assert marked[-1] == "yields"
