@@ -43,6 +43,16 @@ def whole_cluster_unless(namespaces: Collection[str] | None) -> Iterator[None]:
         raise
 
 
+def or_refusal(read: Callable[[], T]) -> T | ApiError:
+    """What ``read`` returns, or the server's refusal of it, for what is told without that."""
+    try:
+        return read()
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        return error
+
+
 def in_own_namespace(task: Task[Any]) -> Task[Any]:
     """The task in the namespace in which others act, unless its options name some.
 

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..module_utils.kube.errors import as_sentence
 from ..module_utils.manifest.problems import number_of
 from .merged_reports import limit_texts
-from .report import Report, Row, Section, Table, Text
+from .report import Reasons, Report, Row, Section, Table, Text
+from .text_table import Column
 
 FIRST_ROWS = 20
 
@@ -39,3 +41,15 @@ def acted_report(
             Section("", [table_of(rows), Text(summary), *own], on="full"),
         ],
     )
+
+
+def table_with_reasons(columns: Sequence[Column], cells: Sequence[Row], note: str, noun: str, reason: str) -> Table:
+    """A table whose last column, the one named ``reason``, is below it where the screen is narrow."""
+    table = Table(columns[:-1], cells, note, noun=noun, first=FIRST_ROWS)
+    told = [{**row, "status": None, "reason": as_sentence(row[reason])} for row in cells if row[reason]]
+    return replace(table, columns=columns, keep=[reason], narrow=[table, Reasons(told, FIRST_ROWS)])
+
+
+def minute(time: str | None) -> str | None:
+    """``2026-03-01T10:00:00Z`` -> ``2026-03-01 10:00``"""
+    return time and time[:16].replace("T", " ")

@@ -7,12 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from ..module_utils.kube.errors import as_sentence
-from .acted_report import FIRST_ROWS, acted_report
-from .report import Reasons, Report, Row, Table
+from .acted_report import acted_report, minute, table_with_reasons
+from .report import Report, Row, Table
 from .screens import CLUSTER
 from .text_table import Column
 
@@ -37,11 +35,9 @@ def expire_report(result: Mapping[str, Any]) -> Report:
 
 def _ends_table(rows: Sequence[Row]) -> Table:
     cells = [
-        {**row, "done": row["error"] or _done(row), "why": _why(row), "ends": _minute(row["ends_at"])} for row in rows
+        {**row, "done": row["error"] or _done(row), "why": _why(row), "ends": minute(row["ends_at"])} for row in rows
     ]
-    table = Table(_COLUMNS[:-1], cells, "The next to end first", noun="job", first=FIRST_ROWS)
-    told = [{**row, "status": None, "reason": as_sentence(why)} for row in rows if (why := _why(row))]
-    return replace(table, columns=_COLUMNS, keep=["why"], narrow=[table, Reasons(told, FIRST_ROWS)])
+    return table_with_reasons(_COLUMNS, cells, "The next to end first", "job", "why")
 
 
 def _done(row: Row) -> str | None:
@@ -53,7 +49,3 @@ def _done(row: Row) -> str | None:
 def _why(row: Row) -> str | None:
     """What the other columns do not say."""
     return row["reason"] if row["action"] == "pause" or not row["ends_at"] or "meanwhile" in row["reason"] else None
-
-
-def _minute(time: str | None) -> str | None:
-    return time and time[:16].replace("T", " ")

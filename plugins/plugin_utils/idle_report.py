@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..module_utils.kube.errors import as_sentence
-from .acted_report import FIRST_ROWS, acted_report
-from .report import Reasons, Report, Row, Table
+from .acted_report import acted_report, minute, table_with_reasons
+from .report import Report, Row, Table
 from .screens import CLUSTER
 from .text_table import Column
 
@@ -71,17 +70,11 @@ def _finding_table(rows: Sequence[Row]) -> Table:
             "gpus": row["gpus"] or None,
             "done": row["error"] or _DONE.get(row["action"]),
             "then": row["then"] and f"{row['then']} after {row['after']}",
-            "since": _minute(row["since"]),
+            "since": minute(row["since"]),
         }
         for row in rows
     ]
-    table = Table(_FINDING_COLUMNS[:-1], cells, "What else does nothing", noun="finding", first=FIRST_ROWS)
-    why = Reasons([{**row, "status": None, "reason": as_sentence(row["reason"])} for row in rows], FIRST_ROWS)
-    return replace(table, columns=_FINDING_COLUMNS, keep=["reason"], narrow=[table, why])
-
-
-def _minute(time: str | None) -> str | None:
-    return (time or "")[:16].replace("T", " ") or None
+    return table_with_reasons(_FINDING_COLUMNS, cells, "What else does nothing", "finding", "reason")
 
 
 def _idle_table(rows: Sequence[Row]) -> Table:
@@ -89,10 +82,8 @@ def _idle_table(rows: Sequence[Row]) -> Table:
         {
             **row,
             "done": row["error"] or _DONE.get(row["action"]),
-            "since": _minute(row["held_since"]),
+            "since": minute(row["held_since"]),
         }
         for row in rows
     ]
-    table = Table(_COLUMNS[:-1], cells, "The idle ones first", noun="job", first=FIRST_ROWS)
-    why = Reasons([{**row, "status": None, "reason": as_sentence(row["reason"])} for row in rows], FIRST_ROWS)
-    return replace(table, columns=_COLUMNS, keep=["reason"], narrow=[table, why])
+    return table_with_reasons(_COLUMNS, cells, "The idle ones first", "job", "reason")

@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import threading
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +15,11 @@ from typing import Any
 import pytest
 import yaml
 from chaos.faults import FAULTS, Fault
+from chaos.placements import Marked
 from chaos.proxy import Lane, Plan, Proxy, Request
 from kubesim import Cluster
 
-from .ansible import BIN, Ansible, Run
+from .ansible import Ansible, Run
 from .api import Api, eventually
 from .manifests import training
 from .recorder import Recorder
@@ -30,7 +28,6 @@ NAMES = ("east", "west", "north")
 HOME = "east"
 PRICES = {"east": 3.5, "west": 2.0, "north": 1.0}
 SFT = training("sft", resources={"gpu": 8})
-MARK = "GPUCTL_TEST_RUN"
 RESET, RESET_AFTER, SLOW = FAULTS["reset"], FAULTS["reset-after"], FAULTS["slow"]
 
 
@@ -335,25 +332,10 @@ class NthWrite(Plan):
 
 def start(
     sites: Sites, *arguments: str, playbook: str = "submit"
-) -> tuple[subprocess.Popen[bytes], Callable[[int], None]]:
+) -> tuple[subprocess.Popen[str], Callable[[int], None]]:
     """A run in processes of its own, and what sends all of them a signal."""
-    mark = uuid.uuid4().hex
-    process = subprocess.Popen(
-        [str(BIN / "ansible-playbook"), f"runwhere.gpuctl.{playbook}", *arguments],
-        cwd=sites.ansible.directory,
-        env={**sites.ansible.full_environment, MARK: mark},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
-    def send(number: int) -> None:
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            with suppress(OSError):
-                if f"{MARK}={mark}".encode() in path.read_bytes():
-                    os.kill(int(path.parent.name), number)
-
-    return process, send
+    run = Marked(sites.ansible, f"runwhere.gpuctl.{playbook}", *arguments, output=subprocess.DEVNULL)
+    return run.process, run.send
 
 
 def interrupt(sites: Sites, k: int, fault: Fault) -> list[str]:

@@ -29,7 +29,7 @@ from ...kube.errors import ApiError, as_sentence
 from ...kube.resources import NODE, POD
 from ...kube.times import read_time, time_as_text
 from ...labels import GPU_TYPE, JOB_TYPE, MANAGED
-from ...listed_namespaces import in_requested_namespaces, read_permitted, whole_cluster_unless
+from ...listed_namespaces import in_requested_namespaces, or_refusal, read_permitted, whole_cluster_unless
 from ...namespaces import listed_namespaces
 from ...options import option
 from ...quantity import GIB
@@ -178,12 +178,7 @@ def _read_jobs(task: Task[AdviceOptions]) -> _Seen:
         return [pod for place in places for pod in list_fitting(client, POD, _slim_pod, place, labels=MANAGED)]
 
     def nodes() -> Any:
-        try:
-            return client.list_slim(NODE, slim_node)
-        except ApiError as error:
-            if not error.is_forbidden:
-                raise
-            return error
+        return or_refusal(lambda: client.list_slim(NODE, slim_node))
 
     with whole_cluster_unless(namespaces):
         jobs, found, there = run_concurrently(lambda read: read(), (workloads, pods, nodes), client.concurrency)

@@ -32,7 +32,7 @@ from ...labels import (
     is_managed,
     job_name_of,
 )
-from ...listed_namespaces import whole_cluster_unless
+from ...listed_namespaces import or_refusal, whole_cluster_unless
 from ...namespaces import listed_namespaces
 from ...task import Task
 from ..history.past_runs import note_malformed_entry, read_histories, user_of
@@ -86,20 +86,10 @@ def read_cluster(task: Task[Any]) -> Seen:
         ]
 
     def histories() -> Any:
-        try:
-            return read_histories(client, namespaces, texts=False)
-        except ApiError as error:
-            if not error.is_forbidden:
-                raise
-            return error
+        return or_refusal(lambda: read_histories(client, namespaces, texts=False))
 
     def nodes() -> Any:
-        try:
-            return client.list_slim(NODE, slim_node)
-        except ApiError as error:
-            if not error.is_forbidden:
-                raise
-            return error
+        return or_refusal(lambda: client.list_slim(NODE, slim_node))
 
     with whole_cluster_unless(namespaces):
         found, jobs, past, there = run_concurrently(
