@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ FILES: dict[str, list[dict[str, Any]]] = {
     "cluster/chat.yaml": [inference("chat", job={"namespace": "team-a"})],
     "training.yaml": [training("bert", environment=DONE)],
     "inference.yaml": [inference("chat")],
+    "sft.yaml": [training("sft")],
     "services/embeddings.yaml": [inference("embeddings")],
     "services/lab.yaml": [notebook("lab")],
     "experiments/all.yaml": [training("good"), training("lost", job={"namespace": "nowhere"}), training("fine")],
@@ -104,7 +106,10 @@ def succeed(here: Ansible, tasks: list[dict[str, Any]]) -> None:
     assert {task["name"] for task in tasks} <= {task.task for task in run.tasks}
 
 
-@pytest.mark.parametrize("module", sorted({*MODULES} - {"gpuctl_copy", "gpuctl_job_log", "gpuctl_notify"}))
+BY_THEMSELVES = {"gpuctl_copy", "gpuctl_extend", "gpuctl_job_log", "gpuctl_notify"}
+
+
+@pytest.mark.parametrize("module", sorted({*MODULES} - BY_THEMSELVES))
 def test_the_examples_of_a_module(here: Ansible, module: str):
     if module in ("gpuctl_pool", "gpuctl_node_label", "gpuctl_status"):
         pool = {"name": "training-pool", "nodes": ["gpu-node-5"]}
@@ -139,6 +144,17 @@ def test_the_examples_of_logs(here: Ansible):
     text = importlib.import_module(f"{PLUGINS}.modules.gpuctl_job_log").EXAMPLES
     succeed(here, yaml.safe_load(text.replace("/var/log/gpuctl", str(here.directory))))
     assert (here.directory / "qwen2-7b-sft.log").exists()
+
+
+def test_the_examples_of_extensions(here: Ansible) -> None:
+    """With a Monday that is still to come."""
+    limit = {"time_limit": "8h"}
+    jobs = [notebook("data-prep-notebook", job=limit), training("qwen2-7b-sft", job={**limit, "namespace": "team-a"})]
+    assert not here.job(definition=jobs).failed
+    text = importlib.import_module(f"{PLUGINS}.modules.gpuctl_extend").EXAMPLES
+    monday = datetime.now(timezone.utc) + timedelta(days=3)
+    assert text.count("2026-12-07T08:00:00Z") == 2
+    succeed(here, yaml.safe_load(text.replace("2026-12-07T08:00:00Z", f"{monday:%Y-%m-%dT%H:%M:%SZ}")))
 
 
 def logs(here: Ansible, **options: Any) -> list[dict[str, Any]]:
