@@ -31,7 +31,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "rbac.rbac",
         ACCOUNT,
         "/namespaces/default/rolebindings",
-        " and 5 more. Left: RoleBinding gpuctl-submit:gpuctl-system:alice in namespace default.",
+        " and 6 more. Left: RoleBinding gpuctl-submit:gpuctl-system:alice in namespace default.",
     ),
     "account, first write": ("rbac.rbac", ACCOUNT, "/", "Nothing was changed."),
     "workspace": (
