@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -50,12 +50,13 @@ from tools.tree import git  # noqa: E402
 FULL = os.environ.get("GPUCTL_BENCH_FULL") == "1"
 ROUNDS = int(os.environ.get("GPUCTL_BENCH_ROUNDS", "3"))
 KUBECONFIG = os.environ.get("GPUCTL_BENCH_KUBECONFIG")
-ONLY = os.environ.get("GPUCTL_BENCH_ONLY", "tasks,jobs,folder,nodes,info,growth,usage").split(",")
+ONLY = os.environ.get("GPUCTL_BENCH_ONLY", "tasks,jobs,folder,nodes,info,growth,clusters,usage").split(",")
 
 JOBS = (1, 10, 100, 500)
 NODES = (10, 100, 1_000)
 INFO = (100, 1_000, 5_000) if FULL else (100, 1_000)
 GROWTH = (1, 10, 100, 1_000, 5_000) if FULL else (1, 10, 100, 1_000)
+CLUSTERS = 20
 FOLDER = 200
 FOLDER_ROUNDS = ROUNDS if FULL else 1  # its loop takes two minutes
 
@@ -105,11 +106,26 @@ def _measured(directory: Path) -> Iterator[Group]:
         with simulated(directory, nodes=100, pods=1_000) as cluster, _namespaces(cluster):
             for jobs in GROWTH:
                 yield measure(scenarios.growth_group(directory, jobs), cluster, ROUNDS, warm_up=jobs == GROWTH[0])
+    if "clusters" in ONLY:
+        yield _clusters(directory)
     if "usage" in ONLY:
         if missing := debian_programs.why_missing(["prometheus", "promtool"]):
             print(f"The accounts of GPUs are not measured: {missing}")
             return
         yield _usage(directory)
+
+
+def _clusters(directory: Path) -> Group:
+    """Requests are not counted: each cluster is a server of its own."""
+    folders = [directory / f"cluster-{number}" for number in range(CLUSTERS)]
+    with ExitStack() as stack:
+        kubeconfigs = []
+        for folder in folders:
+            folder.mkdir()
+            served = stack.enter_context(simulated(folder, nodes=50, pods=400))
+            kubeconfigs.append(Path(served.environment["KUBECONFIG"]))
+        group = scenarios.clusters_group(directory, kubeconfigs)
+        return measure(group, named(directory, kubeconfigs[0]), ROUNDS, warm_up=True)
 
 
 def _usage(directory: Path) -> Group:

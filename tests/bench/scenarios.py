@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +281,39 @@ def growth_group(directory: Path, jobs: int) -> Group:
             ),
             Step("delete", [ours("gpuctl_job", "delete", **here, state="absent")]),
         ],
+    )
+
+
+# ---- several clusters
+
+
+def clusters_group(directory: Path, kubeconfigs: Sequence[Path]) -> Group:
+    """What it takes to look at all of them instead of one; seconds of the whole command, on ten forks."""
+    manifest = directory / "where.yaml"
+    manifest.write_text(yaml.safe_dump(_training(1)))
+
+    def look(name: str, clusters: Sequence[Path], *arguments: str) -> Contender:
+        title = "one cluster" if len(clusters) == 1 else f"{len(clusters)} clusters"
+        folder = directory / f"{len(clusters)}-clusters"  # Each file in it is a host.
+        folder.mkdir(exist_ok=True)
+        for number, path in enumerate(clusters):
+            (folder / f"cluster-{number}").write_text(path.read_text())
+        inventory = directory / f"{folder.name}.clusters.yml"
+        inventory.write_text(yaml.safe_dump({"plugin": "runwhere.gpuctl.clusters", "kubeconfig": [str(folder)]}))
+        command = (str(BIN / "ansible-playbook"), f"runwhere.gpuctl.{name}", "--forks=10", "-i", str(inventory))
+        strict = {"ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain", "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true"}
+        return Contender(title, [*command, *arguments], strict)
+
+    def step(name: str, *arguments: str) -> Step:
+        one = look(name, kubeconfigs[:1], *arguments)
+        return Step(name, [one, look(name, kubeconfigs, *arguments)], one.name)
+
+    everywhere = ("-e", "gpuctl_all_namespaces=true")
+    return Group(
+        "clusters",
+        f"{len(kubeconfigs)} clusters of 50 nodes and 100 jobs each, seconds of the whole command",
+        len(kubeconfigs),
+        [step("status", *everywhere), step("usage", *everywhere), step("fit", "-e", f"gpuctl_src={manifest}")],
     )
 
 
