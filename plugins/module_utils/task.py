@@ -77,7 +77,7 @@ class Task(Generic[OptionsT]):
     names: Callable[[], Names] = dict
     advisers: Callable[[], Sequence[Callable[[Any], Any]]] = tuple
     level: str = "read"
-    _client: Client | None = None
+    opened_client: Client | None = None
 
     def __post_init__(self) -> None:
         warn = self.warn
@@ -97,21 +97,21 @@ class Task(Generic[OptionsT]):
 
     def client(self) -> Client:
         """The connection to the cluster, opened by the first call. Raises ConnectionProblem."""
-        if self._client is None:
-            self._client = cached_client(self.params, self.environ, self.mask)
-            self._client.transport.level = self.level
-            if self._client.warning:
-                self.warn(self._client.warning)
-        return self._client
+        if self.opened_client is None:
+            self.opened_client = cached_client(self.params, self.environ, self.mask)
+            self.opened_client.transport.level = self.level
+            if self.opened_client.warning:
+                self.warn(self.opened_client.warning)
+        return self.opened_client
 
     def abort(self) -> None:
         """Let requests in flight finish, and send no new ones."""
-        if self._client is not None:
-            discard_client(self._client)
+        if self.opened_client is not None:
+            discard_client(self.opened_client)
 
     def malformed_objects(self) -> list[MalformedObject]:
         """What the lists of this task have left out, because it cannot be read."""
-        return list(self._client.malformed_objects.values()) if self._client else []
+        return list(self.opened_client.malformed_objects.values()) if self.opened_client else []
 
     def warn_of_malformed_objects(self) -> None:
         """One warning for each, so that they are not mistaken for missing."""

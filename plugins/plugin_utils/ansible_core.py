@@ -97,6 +97,18 @@ def role_of(task: Any) -> str | None:
     return name if collection == "runwhere.gpuctl" else None
 
 
+def value_of_result(result: Any, name: str) -> Any:
+    """A value of a result that a callback plugin gets. Since ansible-core 2.19, its attribute ``result`` copies all of
+    it, which takes long for a thousand rows."""
+    data = getattr(result, "_return_data", None)
+    return (result._result if data is None else data).get(name)
+
+
+def keeps_facts() -> bool:
+    """Whether facts of a host are there in the next run, as with fact storage of AWX: they are not by default."""
+    return str(C.CACHE_PLUGIN).rpartition(".")[2] != "memory"
+
+
 def hide_origin(task: Any) -> None:
     """Keep the message of a task of this collection to itself: there is nothing to mend where the task is.
 

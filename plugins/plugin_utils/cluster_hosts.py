@@ -7,9 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
+from ..module_utils.kube.connection import Peer
 from ..module_utils.kube.connection_options import connection_argument_spec
+from ..module_utils.kube.times import read_time, time_as_text
 
 GROUP = "gpuctl_clusters"
 PREFIX = "gpuctl_cluster_"
@@ -23,6 +27,7 @@ _OF_A_CLUSTER = (
     *("api_key", "username", "password", "client_cert", "client_key", "ca_cert", "validate_certs"),
 )
 _SECONDS_TO_CONNECT = 4
+_ANSWERED_AT = "runwhere_answered_at"  # a fact; the playbooks refuse unknown variables that begin with gpuctl_
 
 
 def cluster_options(
@@ -60,7 +65,34 @@ def clusters_of_play(variables: Mapping[str, Any]) -> list[str]:
     return [str(host) for host in variables.get("ansible_play_hosts_all") or () if host in clusters]
 
 
+def registered_by_clusters(clusters: Any, variables: Mapping[str, Any]) -> Any:
+    """``clusters`` of a task: by name what each cluster of its play has registered as the variable that it names.
+
+    Read here instead of by a template, to which Ansible gives more time than the clusters take.
+    """
+    if not isinstance(clusters, str):
+        return clusters
+    hosts = clusters_of_play(variables) or variables.get("ansible_play_hosts_all") or ()
+    return {str(host): variables["hostvars"].raw_get(host).get(clusters) for host in hosts}
+
+
 def cluster_of_several(variables: Mapping[str, Any]) -> str | None:
     """The host of the task, if it is one of several clusters of its play."""
     clusters, host = clusters_of_play(variables), str(variables.get("inventory_hostname"))
     return host if len(clusters) > 1 and host in clusters else None
+
+
+def with_last_answer(result: Mapping[str, Any], facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The result of a task on a cluster, with a fact that says when the cluster answered; if it did not, with that time
+    of an earlier run in the message.
+
+    An API server that is down cannot say since when. Ansible's cache of facts keeps the time from one run to the next.
+    """
+    if not result.get("failed"):
+        return {**result, "ansible_facts": {_ANSWERED_AT: time_as_text(now)}}
+    message = str(result.get("msg"))
+    with suppress(ValueError):  # Nothing is known of it, or the cache has something else there.
+        if Peer.unreachable in message:
+            last = time_as_text(read_time(str(facts.get(_ANSWERED_AT))))
+            return {**result, "msg": f"{message} It last answered at {last}."}
+    return dict(result)

@@ -19,6 +19,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
@@ -39,9 +40,17 @@ from ..module_utils.printable import printable, printable_data
 from ..module_utils.reporter import ProgressReporter
 from ..module_utils.task import ModuleSpec, Task, run_task, shown_options
 from ..module_utils.wording import WORDING, Names, worded
-from .ansible_core import censor_results, hide_origin, plain_options, returns_invocation, role_of, validate_options
+from .ansible_core import (
+    censor_results,
+    hide_origin,
+    keeps_facts,
+    plain_options,
+    returns_invocation,
+    role_of,
+    validate_options,
+)
 from .awx import awx_environment
-from .cluster_hosts import GROUP, cluster_environment, cluster_options
+from .cluster_hosts import GROUP, cluster_environment, cluster_of_several, cluster_options, with_last_answer
 from .environment_options import environment_credentials, secret_variables, without_credentials
 from .fast_path import ExecutionContext, module_process_reason
 from .option_names import option_names
@@ -199,6 +208,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             with _working_directory(self._loader.get_basedir()), screen.said_on_interrupt():
                 result = run_task(task, spec)
             screen.erase()
+            is_one = bool(self._of_cluster) and not self._task.delegate_to and cluster_of_several(variables)
+            if is_one and task.opened_client and keeps_facts():
+                result = with_last_answer(result, variables.get("ansible_facts") or {}, datetime.now(timezone.utc))
         if returns_invocation(variables):
             result["invocation"] = {"module_args": printable_data(shown_options(options.params))}
         if warnings:

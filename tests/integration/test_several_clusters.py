@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -377,6 +378,27 @@ def test_time_limits_of_all_clusters_are_one_table(ansible: Ansible) -> None:
     rows = [line.split() for line in run.output.splitlines() if line.startswith(NAMES) and " ends " in line]
     assert [(row[0], row[-1]) for row in rows] == [("east", "warned"), ("west", "warned")]
     assert "2 jobs with a time limit, 2 warned of." in run.output
+
+
+def test_a_cluster_that_is_down_last_answered_in_an_earlier_run(ansible: Ansible, silent: str) -> None:
+    """Where Ansible keeps facts from one run to the next. Who invents them is not believed."""
+    cache = {"ANSIBLE_CACHE_PLUGIN": "jsonfile", "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(ansible.directory / "facts")}
+    caching = replace(ansible, environment={**ansible.environment, **cache})
+    add_silent(ansible, silent)
+    kubeconfigs = ansible.directory / "kubeconfigs"
+    down = (kubeconfigs / "down.kubeconfig").read_text()
+    (kubeconfigs / "down.kubeconfig").write_text((kubeconfigs / "east.kubeconfig").read_text())
+    assert playbook(caching, "status").status == 0
+    (kubeconfigs / "down.kubeconfig").write_text(down)
+    (fact,) = (path for path in (ansible.directory / "facts").rglob("*") if path.name.endswith("down"))
+    answered = re.search(r"\d{4}-\d\d-\d\dT[\d:]{8}Z", fact.read_text())
+    assert answered
+    expected = f"It last answered at {answered[0]}."
+    assert expected in " ".join(playbook(caching, "status").output.split())
+    assert expected in " ".join(playbook(caching, "idle", "-e", "gpuctl_all=true").output.split())
+    fact.write_text(fact.read_text().replace(answered[0], "yesterday"))
+    assert "last answered" not in playbook(caching, "status").output
+    assert "last answered" not in playbook(ansible, "status").output
 
 
 def test_a_cluster_that_is_down_costs_five_seconds_and_hides_no_other(ansible: Ansible, silent: str) -> None:

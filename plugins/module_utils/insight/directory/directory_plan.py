@@ -147,7 +147,7 @@ def plan_directory(task: Task[Any], options: DirectoryOptions, judge: JudgeJobs 
     Without ``judge``, the server is only read: no dry runs validate the plans.
     """
     found = DirectoryPlan(PlannedClient(task.client(), reads_only=judge is None), judge)
-    task = replace(task, check_mode=True, warn=found.warnings.append, _client=found.client)
+    task = replace(task, check_mode=True, warn=found.warnings.append, opened_client=found.client)
     parts: tuple[tuple[str, Callable[[Task[Any], DirectoryOptions, DirectoryPlan], None]], ...] = (
         ("pool", _plan_pools),
         ("quota", _plan_quotas),

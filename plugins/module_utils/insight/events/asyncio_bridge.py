@@ -81,7 +81,7 @@ class _Run:
         except (KubeError, TaskFailed) as problem:
             raise self._source_failure(problem) from None
         client.report_secrets(learn)
-        task = Task(options, params, False, LOGGER.warning, learn, self._masked, _client=client)
+        task = Task(options, params, False, LOGGER.warning, learn, self._masked, opened_client=client)
         return JobsSource(task, client, self._deliver)
 
     def _work(self) -> None:

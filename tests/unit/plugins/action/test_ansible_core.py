@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.executor.task_result import TaskResult
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.block import Block
 from ansible.release import __version__
@@ -17,6 +18,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core impor
     plain_options,
     returns_invocation,
     validate_options,
+    value_of_result,
 )
 
 SPEC: dict[str, Any] = {
@@ -97,3 +99,9 @@ def test_errors_quote_the_tasks_of_users_alone(tmp_path: Path, folder: str, show
     task = Block.load(own)  # Task.load looks for the action, which depends on the loaders of plugins.
     hide_origin(task)
     assert (task.get_ds() is not None) == shown
+
+
+def test_a_value_of_a_result() -> None:
+    result = TaskResult(None, None, {"warnings": ["careful"]}, {})
+    assert value_of_result(result, "warnings") == ["careful"]
+    assert value_of_result(result, "format") is None

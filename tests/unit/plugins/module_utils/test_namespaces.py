@@ -127,4 +127,4 @@ def task_in(context: str | None, variable: str | None) -> Task[NamespaceOptions]
     """A task whose connection has the namespace of a context."""
     client: Any = SimpleNamespace(namespace=context, warning=None)
     environ = {} if variable is None else {"GPUCTL_NAMESPACE": variable}
-    return Task(NamespaceOptions(), {}, False, print, lambda values: None, environ=environ, _client=client)
+    return Task(NamespaceOptions(), {}, False, print, lambda values: None, environ=environ, opened_client=client)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts impo
     cluster_environment,
     cluster_options,
     clusters_of_play,
+    registered_by_clusters,
+    with_last_answer,
 )
 
 FILE = {"gpuctl_cluster_kubeconfig": "/k", "gpuctl_cluster_context": "a"}
@@ -54,3 +58,40 @@ def test_the_clusters_of_a_play_are_in_its_order() -> None:
     groups = {"gpuctl_clusters": ["a", "b", "c"]}
     assert clusters_of_play({"groups": groups, "ansible_play_hosts_all": ["c", "localhost", "a"]}) == ["c", "a"]
     assert clusters_of_play({"groups": {}, "ansible_play_hosts_all": ["localhost"]}) == []
+
+
+NOW = datetime(2026, 7, 30, 12, tzinfo=timezone.utc)
+UNREACHABLE = "cannot reach the API server https://a: no route to host. Check that the cluster is up."
+ANSWERED = {"runwhere_answered_at": "2026-07-29T08:00:00Z"}
+ANSWERS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "it has answered before": (
+        {"failed": True, "msg": UNREACHABLE},
+        ANSWERED,
+        f"{UNREACHABLE} It last answered at 2026-07-29T08:00:00Z.",
+    ),
+    "it has not": ({"failed": True, "msg": UNREACHABLE}, {}, UNREACHABLE),
+    "the cache has something else": ({"failed": True, "msg": UNREACHABLE}, {"runwhere_answered_at": [1]}, UNREACHABLE),
+    "it answers that it refuses": ({"failed": True, "msg": "forbidden"}, ANSWERED, "forbidden"),
+}
+
+
+@pytest.mark.parametrize(("result", "facts", "message"), ANSWERS.values(), ids=ANSWERS)
+def test_when_a_cluster_last_answered(result: dict[str, Any], facts: dict[str, Any], message: str) -> None:
+    assert with_last_answer(result, facts, NOW) == {"failed": True, "msg": message}
+
+
+def test_an_answer_is_remembered_as_a_fact() -> None:
+    facts = {"runwhere_answered_at": "2026-07-30T12:00:00Z"}
+    assert with_last_answer({"changed": False}, ANSWERED, NOW) == {"changed": False, "ansible_facts": facts}
+
+
+def test_what_the_clusters_of_a_play_have_registered() -> None:
+    own = {"a": {"found": 1}, "b": {}, "other": {"found": 2}}
+    variables: dict[str, Any] = {
+        "hostvars": SimpleNamespace(raw_get=own.__getitem__),
+        "groups": {"gpuctl_clusters": ["a", "b"]},
+        "ansible_play_hosts_all": ["a", "b", "other"],
+    }
+    assert registered_by_clusters("found", variables) == {"a": 1, "b": None}
+    assert registered_by_clusters("found", {**variables, "groups": {}}) == {"a": 1, "b": None, "other": 2}
+    assert registered_by_clusters({"a": 3}, variables) == {"a": 3}

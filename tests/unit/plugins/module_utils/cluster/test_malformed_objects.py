@@ -326,7 +326,9 @@ class _Client(Client):
 def _run(module: ModuleSpec[Any], world: World, **options: Any) -> tuple[Object, list[str]]:
     """The result of a module, and its warnings."""
     warnings: list[str] = []
-    task = Task(module.options(**options), {}, False, warnings.append, lambda values: None, _client=_Client(world))
+    task = Task(
+        module.options(**options), {}, False, warnings.append, lambda values: None, opened_client=_Client(world)
+    )
     return run_task(task, module), warnings
 
 
@@ -334,7 +336,7 @@ def _wait(world: World) -> tuple[Object, list[str]]:
     """What a wait says about each job, without what it reads of its threads."""
     warnings: list[str] = []
     client = _Client(world)
-    task: Task[Any] = Task(None, {}, False, warnings.append, lambda values: None, _client=client)
+    task: Task[Any] = Task(None, {}, False, warnings.append, lambda values: None, opened_client=client)
     kinds = {"train": "Job", "big": "Job", "serve": "Deployment", "lab": "StatefulSet"}
     targets = [WaitTarget(("ml", name), kind, title=name) for name, kind in kinds.items()]
     found = wait_for_jobs(task, READY, targets, timeout=0.0, keep_going=True, new_nodes=False)
@@ -347,7 +349,7 @@ def _wait(world: World) -> tuple[Object, list[str]]:
 def _inventory(world: World) -> tuple[Object, list[str]]:
     client = _Client(world)
     options = NodeInfoOptions()
-    task = Task(options, {}, False, lambda text: None, lambda values: None, _client=client)
+    task = Task(options, {}, False, lambda text: None, lambda values: None, opened_client=client)
     nodes = select_nodes(task, slim_node)
     rows = [{"node_name": one.name, **host_variables(one)} for one in nodes]
     return {"results": rows}, [odd.sentence for odd in client.malformed_objects.values()]

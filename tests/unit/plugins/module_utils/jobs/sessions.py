@@ -33,7 +33,7 @@ class Session:
         try:
             return run_task(task, module)
         finally:
-            if task._client is not None:
+            if task.opened_client is not None:
                 task.abort()
 
     def read(self) -> Counter[str]:

@@ -49,7 +49,7 @@ def written(*names: str) -> dict[str, str]:
 
 def ledger(url: str, warnings: list[str], check_mode: bool = False) -> LedgerStore:
     task = Task(JobOptions(), {}, check_mode, warnings.append, lambda values: None)
-    task._client = Client(Connection(server=url, authorization=dict, retries=0))
+    task.opened_client = Client(Connection(server=url, authorization=dict, retries=0))
     return LedgerStore(task)
 
 

@@ -89,7 +89,7 @@ def test_what_no_restart_has_written_is_ignored(forge: Callable[[dict[str, Any]]
 
 def copies(url: str, warnings: list[str]) -> RestartCopies:
     task = Task(JobOptions(), {}, False, warnings.append, lambda values: None)
-    task._client = Client(Connection(server=url, authorization=dict, retries=0))
+    task.opened_client = Client(Connection(server=url, authorization=dict, retries=0))
     return RestartCopies(task)
 
 

@@ -35,7 +35,7 @@ class Field:
 
     def run(self, spec: ModuleSpec[Any], client: Client, **options: Any) -> dict[str, Any]:
         self.warnings: list[str] = []
-        task = Task(spec.options(**options), {}, False, self.warnings.append, lambda values: None, _client=client)
+        task = Task(spec.options(**options), {}, False, self.warnings.append, lambda values: None, opened_client=client)
         return spec.run(task)
 
     def declare(self, pools: Pools, client: Client | None = None, **options: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def cluster() -> Iterator[Cluster]:
 
 def run(client: Client, warnings: list[str] | None = None, **options: Any) -> dict[str, Any]:
     said: list[str] = [] if warnings is None else warnings
-    task = Task(QuotaOptions(**options), {}, False, said.append, lambda values: None, _client=client)
+    task = Task(QuotaOptions(**options), {}, False, said.append, lambda values: None, opened_client=client)
     return MODULE.run(task)
 
 

@@ -34,7 +34,7 @@ def cluster() -> Iterator[Cluster]:
 
 def grant(client: Client, warnings: list[str] | None = None, **options: Any) -> dict[str, Any]:
     said: list[str] = [] if warnings is None else warnings
-    task = Task(RbacOptions(name="ci", **options), {}, False, said.append, lambda values: None, _client=client)
+    task = Task(RbacOptions(name="ci", **options), {}, False, said.append, lambda values: None, opened_client=client)
     return MODULE.run(task)
 
 

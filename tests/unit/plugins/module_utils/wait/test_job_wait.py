@@ -51,7 +51,7 @@ def training(cluster: Cluster, name: str, **orders: Any) -> None:
 
 def wait(cluster: Cluster, *names: str, kind: str = "Deployment", timeout: float = 20) -> WaitResult:
     connection = Connection(cluster.url, authorization=lambda: {"Authorization": f"Bearer {cluster.token}"}, retries=0)
-    task = Task(None, {}, False, pytest.fail, list, _client=Client(connection))  # type: ignore[type-var]
+    task = Task(None, {}, False, pytest.fail, list, opened_client=Client(connection))  # type: ignore[type-var]
     targets = [WaitTarget(("default", name), kind, True, f"inference {name}") for name in names]
     return wait_for_jobs(task, READY, targets, timeout=timeout, keep_going=True, new_nodes=False)
 

@@ -26,7 +26,7 @@ def task(url: str, *, check_mode: bool = False, **options: Any) -> Task[job_log.
     # The lists of workloads one after the other, so that their order is known.
     client = Client(Connection(url, authorization=dict, concurrency=1), sleep=lambda seconds: None)
     warned: list[str] = []
-    made = Task(given, {}, check_mode, warned.append, list, _client=client)
+    made = Task(given, {}, check_mode, warned.append, list, opened_client=client)
     made.warned = warned  # type: ignore[attr-defined]
     return made
 

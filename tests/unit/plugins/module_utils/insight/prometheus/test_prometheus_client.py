@@ -36,7 +36,7 @@ def opened(url: str | None, masked: set[str] | None = None, client: Client | Non
     environ = options.pop("environ", {})
     given = PrometheusOptions(**{f"prometheus_{name}": value for name, value in {"url": url, **options}.items()})
     found: set[str] = set() if masked is None else masked
-    task = Task(given, {}, False, print, lambda values: found.update(values), environ=environ, _client=client)
+    task = Task(given, {}, False, print, lambda values: found.update(values), environ=environ, opened_client=client)
     return open_prometheus(task, given)
 
 
