@@ -7,18 +7,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible import context
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.printable import printable_data
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import hide_origin, shows_messages
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.awx import is_awx_job
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import cluster_of_several
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import (
+    cluster_of_several,
+    registered_by_clusters,
+)
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.merged_reports import (
     UnfitResults,
     limit_texts,
     merged_result,
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.option_names import with_option_names
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables import preload
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_file import unfit_report, write_report
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen import View, screen_lines
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.reports import report_of
@@ -41,6 +46,9 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
 )
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.text_table import wrapped
 
+if any(str(name).startswith("runwhere.gpuctl.") for name in context.CLIARGS.get("args") or ()):
+    preload()
+
 
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Print the result of another task; fail if that has failed."""
@@ -54,7 +62,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         _facts, options = self.validate_argument_spec(
             {
                 "result": {"type": "dict"},
-                "clusters": {"type": "dict"},
+                "clusters": {"type": "raw"},
                 "all": {"type": "bool", "default": False},
                 "next_commands": {"type": "bool", "default": False},
                 "output": {"type": "path"},
@@ -62,7 +70,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             mutually_exclusive=[("result", "clusters")],
             required_one_of=[("result", "clusters")],
         )
-        everything, clusters = options["all"], options["clusters"]
+        everything, clusters = options["all"], registered_by_clusters(options["clusters"], task_vars or {})
         try:
             given = printable_data(options["result"] if clusters is None else merged_result(clusters))
         except UnfitResults as unfit:

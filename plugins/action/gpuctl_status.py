@@ -10,7 +10,10 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.reporter import RARELY
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.action_plugin import action_plugin
-from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import cluster_of_several
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import (
+    cluster_of_several,
+    registered_by_clusters,
+)
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import status_screen
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.table_screen import data_lines, table_screen
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
@@ -27,6 +30,8 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
     """Run the module, and print what it returns as tables; with ``watch`` again and again."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        if clusters := self._task.args.get("clusters"):
+            self._task.args["clusters"] = registered_by_clusters(clusters, task_vars or {})
         result: dict[str, Any] = super().run(tmp, task_vars)
         if "jobs" not in result or self._task.no_log or not boolean(self._task.args.get("show", True), strict=False):
             return result

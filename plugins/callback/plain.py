@@ -28,6 +28,7 @@ from typing import Any
 
 from ansible import constants as C
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.ansible_core import value_of_result
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import error_screen, fitting
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import prepare_output, terminal_width
 
@@ -69,9 +70,9 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
             super().v2_runner_on_ok(result)
             return
         self._print_warnings(result)
-        if result._task.action == _STATUS and _result_data(result).get("format", "table") != "table":
+        if result._task.action == _STATUS and value_of_result(result, "format") not in (None, "table"):
             self._prints_data = True
-        if self._run_is_verbose(result):  # of ansible.builtin.debug
+        if value_of_result(result, "_ansible_verbose_always"):  # of ansible.builtin.debug
             self._print_messages(result)
 
     def v2_runner_item_on_ok(self, result: Any) -> None:
@@ -149,7 +150,7 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         """Print the warnings of a result that are new, broken between words: since ansible-core 2.19, Ansible leaves
         that to the terminal."""
         texts = (
-            [_warning_text(warning) for warning in _result_data(result).get("warnings") or ()]
+            [_warning_text(warning) for warning in value_of_result(result, "warnings") or ()]
             if C.ACTION_WARNINGS
             else []
         )

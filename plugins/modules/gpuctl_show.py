@@ -28,7 +28,8 @@ options:
         M(runwhere.gpuctl.gpuctl_drift_info), M(runwhere.gpuctl.gpuctl_fit_info) or M(runwhere.gpuctl.gpuctl_doctor) has registered for
         several clusters, by the name of the cluster. It is shown as one, whose rows name their cluster and whose totals are those of
         all. A cluster that could not be read is named as missing.
-    type: dict
+      - Or the name of the variable in which the clusters of the play have registered it, which is faster.
+    type: raw
   all:
     description: Whether to show all rows and errors, however many there are.
     type: bool

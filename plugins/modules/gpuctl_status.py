@@ -99,7 +99,8 @@ options:
     description:
       - What tasks of this module have returned for several clusters, by the name of the cluster. It is shown as one, and no cluster is
         read. Each row names its cluster, and a cluster whose task has failed is shown with the error.
-    type: dict
+      - Or the name of the variable in which the clusters of the play have registered it, which is faster.
+    type: raw
     version_added: 1.1.0
 seealso:
   - module: runwhere.gpuctl.gpuctl_job_info
@@ -136,7 +137,7 @@ EXAMPLES = r"""
 
 - name: Show the status of all of them in one
   runwhere.gpuctl.gpuctl_status:
-    clusters: "{{ dict(ansible_play_hosts_all | zip(ansible_play_hosts_all | map('extract', hostvars, 'found'))) }}"
+    clusters: found
   run_once: true
 """
 

@@ -86,6 +86,13 @@ def role_variables() -> tuple[str, ...]:
     return tuple(name for spec in specs for name in _read_yaml(spec)["argument_specs"]["main"]["options"])
 
 
+def preload() -> None:
+    """Read all of it before Ansible forks its workers, each of which checks the variables of a host."""
+    described_playbooks()
+    shared_variables()
+    role_variables()
+
+
 def _playbook(name: str, described: Mapping[str, Any]) -> Playbook:
     facts = described["playbooks"][name]
     like = _playbook(facts["like"], described) if "like" in facts else None

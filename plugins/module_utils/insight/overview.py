@@ -45,7 +45,7 @@ class StatusOptions(ListedNamespacesOptions):
     all: bool = option("bool", default=False)
     watch: int | None = option("int")
     show: bool = option("bool", default=True)
-    clusters: dict[str, Any] | None = option("dict")
+    clusters: Any = option("raw")
 
 
 def run(task: Task[StatusOptions]) -> dict[str, Any]:
@@ -86,13 +86,13 @@ MODULE = ModuleSpec(StatusOptions, run)
 _TABLES = ("jobs", "pods", "quotas", "pools", "nodes")
 
 
-def merged_status(clusters: Mapping[str, Any]) -> dict[str, Any]:
+def merged_status(clusters: Any) -> dict[str, Any]:
     """What tasks have returned for several clusters as one; each row names its cluster. Pure.
 
     Raises TaskFailed for no result at all, for what is no result of such a task, and for a name that no cluster has.
     """
-    if not clusters:
-        raise TaskFailed("O(clusters): empty. Give it the result of at least one cluster, or leave it out.")
+    if not clusters or not isinstance(clusters, Mapping):
+        raise TaskFailed("O(clusters): no results. Give it the result of at least one cluster, or leave it out.")
     merged: dict[str, Any] = {"changed": False, "clusters": [], "namespace": None, "unreadable": {}}
     merged |= {table: [] for table in _TABLES}
     for name, result in clusters.items():

@@ -40,7 +40,6 @@ def test_an_error_is_broken_between_words(shown: Shown) -> None:
 def test_a_warning_is_broken_between_words_and_shown_once(shown: Shown) -> None:
     text = "job sft in namespace team-a: pool a100 has no nodes."
     for _task in range(2):
-        shown.callback._run_is_verbose = lambda _result: False
         shown.callback.v2_runner_on_ok(shown.result(warnings=[text, text]))
     assert shown.printed == ["stderr: [WARNING]: job sft in namespace team-a:\n  pool a100 has no nodes."]
 
