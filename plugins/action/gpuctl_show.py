@@ -70,7 +70,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             mutually_exclusive=[("result", "clusters")],
             required_one_of=[("result", "clusters")],
         )
-        everything, clusters = options["all"], registered_by_clusters(options["clusters"], task_vars or {})
+        everything, clusters = options["all"], options["clusters"]
+        if isinstance(clusters, str):
+            registered = registered_by_clusters(clusters, task_vars or {})
+            if len(registered) == 1:
+                none = {"msg": f"O(clusters): the host has not registered {clusters}."}
+                options["result"] = next(iter(registered.values())) or none
+            clusters = registered if len(registered) > 1 else None
         try:
             given = printable_data(options["result"] if clusters is None else merged_result(clusters))
         except UnfitResults as unfit:

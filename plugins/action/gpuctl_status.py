@@ -30,7 +30,7 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
     """Run the module, and print what it returns as tables; with ``watch`` again and again."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        if clusters := self._task.args.get("clusters"):
+        if isinstance(clusters := self._task.args.get("clusters"), str):
             self._task.args["clusters"] = registered_by_clusters(clusters, task_vars or {})
         result: dict[str, Any] = super().run(tmp, task_vars)
         if "jobs" not in result or self._task.no_log or not boolean(self._task.args.get("show", True), strict=False):

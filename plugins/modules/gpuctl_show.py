@@ -28,7 +28,8 @@ options:
         M(runwhere.gpuctl.gpuctl_drift_info), M(runwhere.gpuctl.gpuctl_fit_info) or M(runwhere.gpuctl.gpuctl_doctor) has registered for
         several clusters, by the name of the cluster. It is shown as one, whose rows name their cluster and whose totals are those of
         all. A cluster that could not be read is named as missing.
-      - Or the name of the variable in which the clusters of the play have registered it, which is faster.
+      - Or the name of the variable in which the clusters of the play have registered it, which is faster. If the play is not about
+        several clusters, that of the host is shown as with O(result).
     type: raw
   all:
     description: Whether to show all rows and errors, however many there are.

@@ -65,15 +65,14 @@ def clusters_of_play(variables: Mapping[str, Any]) -> list[str]:
     return [str(host) for host in variables.get("ansible_play_hosts_all") or () if host in clusters]
 
 
-def registered_by_clusters(clusters: Any, variables: Mapping[str, Any]) -> Any:
-    """``clusters`` of a task: by name what each cluster of its play has registered as the variable that it names.
+def registered_by_clusters(name: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """What each cluster of a play has registered as a variable; if there are not several, only the host of the task.
 
     Read here instead of by a template, to which Ansible gives more time than the clusters take.
     """
-    if not isinstance(clusters, str):
-        return clusters
-    hosts = clusters_of_play(variables) or variables.get("ansible_play_hosts_all") or ()
-    return {str(host): variables["hostvars"].raw_get(host).get(clusters) for host in hosts}
+    clusters = clusters_of_play(variables)
+    hosts = clusters if len(clusters) > 1 else [str(variables["inventory_hostname"])]
+    return {host: variables["hostvars"].raw_get(host).get(name) for host in hosts}
 
 
 def cluster_of_several(variables: Mapping[str, Any]) -> str | None:

@@ -91,7 +91,7 @@ def test_what_the_clusters_of_a_play_have_registered() -> None:
         "hostvars": SimpleNamespace(raw_get=own.__getitem__),
         "groups": {"gpuctl_clusters": ["a", "b"]},
         "ansible_play_hosts_all": ["a", "b", "other"],
+        "inventory_hostname": "other",
     }
     assert registered_by_clusters("found", variables) == {"a": 1, "b": None}
-    assert registered_by_clusters("found", {**variables, "groups": {}}) == {"a": 1, "b": None, "other": 2}
-    assert registered_by_clusters({"a": 3}, variables) == {"a": 3}
+    assert registered_by_clusters("found", {**variables, "groups": {}}) == {"other": 2}
