@@ -39,13 +39,18 @@ def write_report(result: Mapping[str, Any], path: str, *, check_mode: bool) -> b
         return True
     umask = os.umask(0)
     os.umask(umask)
+    replace_file(target, data, 0o644 & ~umask)
+    return True
+
+
+def replace_file(target: Path, data: bytes, mode: int) -> None:
+    """Write the file in one step, also over an existing one. Raises OSError."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        os.chmod(name, 0o644 & ~umask)
+        os.chmod(name, mode)
         os.replace(name, target)
     except BaseException:
         os.unlink(name)
         raise
-    return True

@@ -18,7 +18,9 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action impo
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = str(ROOT / "examples" / "manifests")
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py"))
-MODULES = [name for name in MODULES if name not in ("gpuctl_notify", "gpuctl_show")]  # They have no core.
+MODULES = [
+    name for name in MODULES if name not in ("gpuctl_advice", "gpuctl_notify", "gpuctl_show")
+]  # They have no core.
 VALUES: tuple[Any, ...] = (
     None, "", " ", 0, -1, 1, 3, 0.5, 1e300, 2**31, 2**70, True, [], [{}], [[1]], [None], {}, {"a": 1}, {"": {"": []}},
     "x" * 10_000, "\x00", "\ud800", "\x1b[2J", "~", "/", "..", "http://", "http://[", "ftp://a", "a:b", "1" * 5000,

@@ -24,6 +24,7 @@ from .test_playbooks import VARIABLES
 
 # Modules that write nothing to a cluster, or whose every write is that of another module.
 NOT_INJECTED = {
+    "gpuctl_advice": "writes manifests on the controller; integration/test_advised_manifests.py",
     "gpuctl_budget": "writes as gpuctl_quota does; integration/test_budget.py",
     "gpuctl_copy": "writes into containers, which the simulator does not run; test_log.py, test_server.py",
     "gpuctl_drift": "writes what gpuctl_job and others do; test_half_way.py",
@@ -36,6 +37,7 @@ NOT_INJECTED = {
 }
 READS_ONLY = re.compile(r"gpuctl_(\w+_info|job_log|doctor|status|show)")
 NOT_FUZZED = {
+    "gpuctl_advice": "has no core to call; integration/test_advised_manifests.py",
     "gpuctl_notify": "has no core to call; any answer of a service and any text: redteam/test_notify.py",
     "gpuctl_show": "has no core to call; shows what all others return: redteam/test_playbooks.py",
 }

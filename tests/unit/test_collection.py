@@ -29,7 +29,7 @@ COLLECTION = "runwhere.gpuctl"
 PLUGINS = "ansible_collections.runwhere.gpuctl.plugins"
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py") if path.stem != "__init__")
 # They run on the controller, without a connection, so they have no core and no requirements.
-WITHOUT_CORE = ("gpuctl_notify", "gpuctl_show")
+WITHOUT_CORE = ("gpuctl_advice", "gpuctl_notify", "gpuctl_show")
 CORES = [module for module in MODULES if module not in WITHOUT_CORE]
 CONNECTION = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]
 FRAGMENTS = ["connection", "attributes", "attributes.actiongroup_gpuctl"]

@@ -31,6 +31,7 @@ BUDGETS = {
 # depends on its version. They, too, go up only with what people can declare.
 PACKED = {
     "gpuctl_access_info": 190,
+    "gpuctl_advice": 10,
     "gpuctl_advice_info": 250,
     "gpuctl_budget": 270,
     "gpuctl_copy": 330,

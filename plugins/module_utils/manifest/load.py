@@ -127,7 +127,7 @@ def load_profiles(texts: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]
 
     budget = Budget()
     sources: list[SourceNode] = []
-    found = (each for name, text in texts for each in _from_text(text, name, 1, budget))
+    found = (each for name, text in texts for each in from_text(text, name, 1, budget))
     errors = _read_sources(found, sources, budget)
     profiles: dict[str, dict[str, Any]] = {}
     for checked in map(validate, sources):
@@ -211,10 +211,10 @@ def _from_files(paths: Sequence[str], budget: Budget) -> Iterator[_Found]:
             yield found
         else:
             file, text = found
-            yield from _from_text(text, file, 1, budget)
+            yield from from_text(text, file, 1, budget)
 
 
-def _from_text(text: str, file: str, first_number: int, budget: Budget) -> list[_Found]:
+def from_text(text: str, file: str, first_number: int, budget: Budget) -> list[_Found]:
     from . import yaml_text  # Here: the definition of a task mostly comes as data.
 
     if yaml_text.IMPORT_ERROR is not None:
@@ -233,7 +233,7 @@ def _from_definition(definition: Any, budget: Budget) -> Iterator[_Found]:
     number = 1
     for part in parts or [""]:
         is_text = isinstance(part, str)
-        found = _from_text(part, DEFINITION, number, budget) if is_text else _from_data(part, number, budget)
+        found = from_text(part, DEFINITION, number, budget) if is_text else _from_data(part, number, budget)
         yield from found
         last = (each.origin.number if isinstance(each, SourceNode) else each.document or 0 for each in found)
         number = max([number, *last]) + 1

@@ -52,7 +52,7 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
     ("gpuctl_copy", {"name": "running", "local_path": __file__, "remote_path": "/copied"}),
 ]
 MODULES = {path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py")}
-MODULES -= {"gpuctl_notify", "gpuctl_show"}  # have no core
+MODULES -= {"gpuctl_advice", "gpuctl_notify", "gpuctl_show"}  # have no core
 TASKS += [(module, {}) for module in sorted(MODULES - {module for module, _options in TASKS})]
 # Prints what a task imports that its action plugin has not imported before.
 SCRIPT = f"""

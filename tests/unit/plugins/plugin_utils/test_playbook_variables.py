@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.advised_manifests import ADVICE_OPTIONS
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.module_action import module_spec
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.playbook_variables import (
     Playbook,
@@ -71,7 +72,8 @@ def test_a_variable_is_what_its_options_are(playbook: Playbook, variable: Variab
         module, option, *within = fed.split(".")
         if module == "gpuctl_show":
             continue
-        options = NOTIFY_OPTIONS if module == "gpuctl_notify" else module_spec(module).options.argument_spec()
+        own = {"gpuctl_advice": ADVICE_OPTIONS, "gpuctl_notify": NOTIFY_OPTIONS}.get(module)
+        options = own or module_spec(module).options.argument_spec()
         spec = options[option]["options"][within[0]] if within else options[option]
         assert variable.type in (spec["type"], "str", "raw")  # YAML text, too
         if fed in OWN_WORDS:
