@@ -159,6 +159,12 @@ results:
     estimated_hours:
       description: Of the held hours, those of pods whose end was not observed. They may have held devices for longer.
       type: float
+    opportunistic_hours:
+      description: Of the held hours, those of jobs with priority C(opportunistic).
+      type: float
+    gpus_given_back:
+      description: GPUs, partitions and shares that these held when the scheduler preempted them, each time counted.
+      type: int
     queued_hours:
       description: Hours that pods waited for a node, times the GPUs, partitions and shares that they waited for.
       type: float

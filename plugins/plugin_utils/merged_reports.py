@@ -109,7 +109,7 @@ def _merged_usage(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dic
 
 _ADDED = (
     *("gpu_hours", "held_hours", "busy_hours", "idle_hours", "queued_hours", "estimated_hours", "energy_kwh"),
-    *("cost", "unpriced_hours", "jobs", "pods"),
+    *("opportunistic_hours", "gpus_given_back", "cost", "unpriced_hours", "jobs", "pods"),
 )
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..module_utils.accelerators.catalog import bytes_in
+from ..module_utils.manifest.problems import number_of
 from .merged_reports import limit_texts
 from .report import Bar, Bars, Figures, Notes, Report, Row, Section, Table, Text
 from .spreadsheet import csv_text
@@ -64,6 +65,8 @@ def _usage_table(result: Mapping[str, Any]) -> Table:
         Column("idle", "IDLE h", numeric=True),
         Column("covered", "MEASURED", numeric=True, on="page"),
         Column("queued", "QUEUED h", drop=2, numeric=True),
+        Column("yields", "OPPORTUNISTIC h", drop=4, optional=True, numeric=True),
+        Column("given", "GIVEN BACK", drop=5, optional=True, numeric=True),
         Column("energy", "kWh", drop=4, optional=True, numeric=True),
         Column("memory", "PEAK GiB", drop=5, optional=True, numeric=True),
         Column("cost", f"COST {result['currency'] or ''}".rstrip(), optional=True, numeric=True),
@@ -92,6 +95,7 @@ def usage_csv(result: Mapping[str, Any]) -> str:
     names = result["group_by"]
     figures = (
         *("gpu_hours", "held_hours", "busy_hours", "idle_hours", "queued_hours", "coverage", "estimated_hours"),
+        *("opportunistic_hours", "gpus_given_back"),
         *("peak_memory_bytes", "energy_kwh", "cost", "unpriced_hours", "jobs", "pods"),
     )
     resources = sorted({each["resource"] for row in result["results"] for each in row["accelerators"]})
@@ -123,6 +127,9 @@ def _usage_figures(result: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
         found.append(("Busy", share, f"of the {_percent_text(totals['coverage'])} that is measured"))
         found.append(("Idle", f"{_hours_text(totals['idle_hours'])} h", "held, and not used"))
     found.append(("Queued", f"{_hours_text(totals['queued_hours'])} h", "GPUs that pods waited for"))
+    if totals["opportunistic_hours"]:
+        given = f"of jobs that yield, which gave back {number_of(totals['gpus_given_back'], 'GPU')}"
+        found.append(("Opportunistic", f"{_hours_text(totals['opportunistic_hours'])} h", given))
     if totals["cost"] is not None:
         found.append(("Cost", f"{totals['cost']:,.2f}", result["currency"]))
     if result["unallocated_hours"] is not None:
@@ -163,6 +170,8 @@ def _meaning(totals: Row) -> list[str]:
     ]
     if totals["busy_hours"] is not None:
         found.append("Busy and idle: what exporters measured. What they did not tell is neither.")
+    if totals["opportunistic_hours"]:
+        found.append("Opportunistic: of the held hours, those of jobs that yield. Given back: GPUs of preempted pods.")
     if any(each["counts"] != "devices" for each in totals["accelerators"]):
         found.append(
             "Partitions and shares have columns of their own, in their own units: how much of a GPU one is depends on "
@@ -182,6 +191,8 @@ def _usage_cells(row: Row) -> dict[str, Any]:
         "idle": "?" if row["idle_hours"] is None else _hours_text(row["idle_hours"]),
         "covered": "?" if row["coverage"] is None else _percent_text(row["coverage"]),
         "queued": _hours_text(row["queued_hours"]),
+        "yields": _hours_text(row["opportunistic_hours"]) if row["opportunistic_hours"] else None,
+        "given": f"{row['gpus_given_back']:,}" if row["opportunistic_hours"] else None,
         "memory": None if memory is None else f"{memory / 2**30:,.1f}",
         "energy": None if energy is None else f"{energy:,.1f}",
         "cost": None if cost is None else f"{cost:,.2f}",

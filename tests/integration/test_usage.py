@@ -131,6 +131,21 @@ def test_the_hours_are_exact_without_prometheus(world: World, group: str, attrib
     assert "not known without Prometheus" in result["notes"][-1]
 
 
+def test_what_jobs_that_yield_held_and_gave_back(world: World) -> None:
+    """Others are preempted, too, and are counted for nothing that they gave."""
+    totals = world.usage()["totals"]
+    yielding = [pod for pod in PODS if pod.priority == "opportunistic"]
+    preempted = [pod for pod in yielding if pod.preempted and 0 <= (pod.end or 0) < RANGE]
+    assert len(preempted) < sum(pod.preempted for pod in PODS)
+    assert totals["opportunistic_hours"] == pytest.approx(sum(pod.counted for pod in yielding), abs=1e-3)
+    assert totals["opportunistic_hours"] > 1
+    assert totals["gpus_given_back"] == sum(pod.amount for pod in preempted) > 0
+    (pod, *_others) = preempted
+    before = world.usage(start=text(0), end=text(pod.end or 0), group_by=["job"])
+    (row,) = (row for row in before["results"] if row["job"] == f"{pod.team}/{pod.job}")
+    assert (row["gpus_given_back"], row["opportunistic_hours"]) == (0, row["held_hours"])
+
+
 def test_unallocated_hours_are_the_rest(world: World):
     """The simulated nodes have joined after the schedule, so there was nothing to hold by what Kubernetes knows."""
     assert world.usage()["capacity_hours"] == 0

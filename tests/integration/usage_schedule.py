@@ -41,6 +41,7 @@ class ScheduledPod:
     waited: int = 0  # seconds without a node, before its start
     preempted: bool = False
     measured: bool = True
+    priority: str = "medium"
 
     @property
     def counted(self) -> float:
@@ -79,6 +80,7 @@ def _pods(number: int) -> Iterator[ScheduledPod]:
         end,
         waited=1500 if number % 6 == 5 else 0,
         measured=number != 39,
+        priority="opportunistic" if number % 14 == 1 else "medium",
     )
     if number % 7 == 1:  # preempted after 37 minutes, placed again 11 minutes later
         yield replace(pod, end=start + 2220, gone=True, preempted=True)
@@ -109,7 +111,7 @@ def labels(pod: ScheduledPod) -> dict[str, str]:
         "app": pod.job,
         "app.kubernetes.io/managed-by": "runwhere.gpuctl",
         "runwhere.ai/job-type": "training",
-        "runwhere.ai/priority": "medium",
+        "runwhere.ai/priority": pod.priority,
         "runwhere.ai/pool": "default",
         "runwhere.ai/namespace": pod.team,
     }

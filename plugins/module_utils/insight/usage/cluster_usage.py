@@ -15,6 +15,7 @@ from ...cluster.declared import know_accelerators
 from ...cluster.nodes import Node, slim_node
 from ...cluster.pod_times import Hold, hold_of
 from ...cluster.read_jobs import WORKLOADS, JobId
+from ...jobs.objects.priority import OPPORTUNISTIC
 from ...jobs.runs.run_history import PastRun, last_visit, read_history, read_limits
 from ...kube.concurrency import run_concurrently
 from ...kube.errors import ApiError, as_sentence
@@ -27,6 +28,7 @@ from ...labels import (
     JOB_TYPE,
     MANAGED,
     POOL,
+    PRIORITY,
     SUBMITTED_BY,
     SWEEP,
     is_managed,
@@ -152,6 +154,7 @@ def _slim_workload(workload: dict[str, Any]) -> tuple[JobId, Owner, str | None]:
         user_of(annotations.get(SUBMITTED_BY)),
         labels.get(POOL) or DEFAULT_POOL,
         labels.get(SWEEP),
+        yields=labels.get(PRIORITY) == OPPORTUNISTIC,
     )
     selector = workload["spec"]["template"]["spec"].get("nodeSelector") or {}
     return (metadata["namespace"], name), owner, selector.get(GPU_TYPE)
@@ -199,4 +202,5 @@ def shared_on(node: Node | None, amounts: Iterable[str]) -> frozenset[str]:
 
 
 def owner_of_run(run: PastRun) -> Owner:
-    return Owner(run.namespace, run.name, run.kind, user_of(run.submitter), run.pool or DEFAULT_POOL, run.sweep)
+    yields, pool = run.priority == OPPORTUNISTIC, run.pool or DEFAULT_POOL
+    return Owner(run.namespace, run.name, run.kind, user_of(run.submitter), pool, run.sweep, yields=yields)

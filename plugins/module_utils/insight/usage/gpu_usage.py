@@ -36,6 +36,7 @@ class Owner:
     pool: str | None = None
     sweep: str | None = None
     managed: bool = True
+    yields: bool = False  # a job with priority opportunistic
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Use:
     measured: Measured = Measured()
     pod: str = ""
     shared: frozenset[str] = frozenset()  # resources that are shares on its node
+    given_back: int = 0  # devices, partitions and shares, when the scheduler preempted it in the range
 
     @property
     def counted(self) -> float:
@@ -88,10 +90,12 @@ def use_of_hold(hold: Hold, owner: Owner, since: float, until: float, **facts: A
     """What a pod used within a range."""
     hours, queued = hold.seconds(since, until) / _HOUR, hold.queued_seconds(since, until) / _HOUR
     counted = [amount for row, amount in catalog().rows_in(hold.amounts) if row.kind in _COUNTED]
+    was_preempted = hold.preempted and hold.start is not None and hold.end is not None and since <= hold.end < until
     return Use(
         owner,
         {resource: hours * amount for resource, amount in hold.amounts.items()},
         queued=queued * sum(counted),
+        given_back=sum(counted) if owner.yields and was_preempted else 0,
         exact=hold.exact,
         pod=hold.name,
         **facts,
@@ -114,6 +118,8 @@ class UsageRow:
     cost: float | None = None
     unpriced: float = 0.0
     estimated: float = 0.0
+    opportunistic: float = 0.0
+    given_back: int = 0
     jobs: set[tuple[str, str | None]] = field(default_factory=set)
     pods: int = 0
 
@@ -128,6 +134,8 @@ class UsageRow:
         counted, measured = use.counted, use.measured
         self.counted += counted
         self.estimated += 0.0 if use.exact else counted
+        self.opportunistic += counted if use.owner.yields else 0.0
+        self.given_back += use.given_back
         self.queued += use.queued
         # Samples are as long as their interval, so they may come to a little more than what was held.
         known = min(measured.known or 0.0, counted)
@@ -156,6 +164,8 @@ class UsageRow:
             "queued_hours": _rounded_hours(self.queued),
             "coverage": round(min(1.0, self.known / self.counted), 4) if is_measured and self.counted else None,
             "estimated_hours": _rounded_hours(self.estimated),
+            "opportunistic_hours": _rounded_hours(self.opportunistic),
+            "gpus_given_back": self.given_back,
             "peak_memory_bytes": None if self.peak_memory is None else int(self.peak_memory),
             "energy_kwh": _rounded_hours(self.energy),
             "cost": (round(self.cost or 0.0, 2) if self.cost is not None or not self.counted else None)

@@ -17,6 +17,8 @@ FIGURES: dict[str, Any] = {
     "busy_hours": 6.0,
     "idle_hours": 3.0,
     "queued_hours": 0.5,
+    "opportunistic_hours": 0.0,
+    "gpus_given_back": 0,
     "coverage": 1.0,
     "peak_memory_bytes": None,
     "energy_kwh": None,
@@ -91,3 +93,18 @@ def test_what_was_recorded() -> None:
     refused = {"results": [{**row, "error": f"configmaps is {'very ' * 20}forbidden"}], "msg": "1 namespace"}
     assert [len(line) <= 80 for line in shown(recorded_report(refused), 80)] == [True] * 7
     assert shown(recorded_report(refused), 80)[3].startswith("team-a: configmaps is very")
+
+
+def test_what_jobs_that_yield_gave_back_is_shown_where_there_are_some() -> None:
+    figures = {**FIGURES, "accelerators": FIGURES["accelerators"][:1], "opportunistic_hours": 2.5, "gpus_given_back": 4}
+    other = {**FIGURES, "accelerators": FIGURES["accelerators"][:1], "team": "team-b"}
+    usage = {**USAGE, "results": [{**figures, "team": "team-a"}, other], "totals": figures}
+    assert shown(usage_report(usage), 120)[2:6] == [
+        "TEAM    GPU h  BUSY h  IDLE h  QUEUED h  OPPORTUNISTIC h  GIVEN BACK  JOBS",
+        "team-a    8.0     6.0     3.0       0.5              2.5           4     3",
+        "team-b    8.0     6.0     3.0       0.5                -           -     3",
+        "TOTAL     8.0     6.0     3.0       0.5              2.5           4     3",
+    ]
+    page = html_page(usage_report(usage))
+    assert "2.5 h" in page
+    assert "of jobs that yield, which gave back 4 GPUs" in page
