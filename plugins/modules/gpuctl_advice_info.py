@@ -19,6 +19,10 @@ description:
   - C(resources.memory) is the highest peak of any pod, and a quarter more, rounded up. It is twice the peak where C(/dev/shm) is half of the
     memory, as it is in trainings with GPUs whose manifest has no C(storage.shm).
   - C(resources.cpu) is the highest average of five minutes of any pod, and a quarter more, rounded up.
+  - C(service.replicas) is the number of replicas into which the peaks of all pods of a service with GPUs fit together, those of different times
+    and of pods that are gone, with a quarter of memory and CPU to spare and GPUs that are busy for half of the time. It is two at least.
+    There is none where an autoscaler sets the replicas, or for a service that did not run with as many for O(min_runtime). With
+    it, there is no other advice on the job, because fewer replicas use more each.
   - There is advice on memory and CPU only if it saves a quarter of what the job asks for, and at least 1 GiB or one core.
   - What is not known is no reason for advice. There is none for a job that ran for less than O(min_runtime), for a pod of which less than 90
     percent of the time is known, or on the memory of a job that was killed for its memory (OOMKilled). RV(unknown) says why.
@@ -141,7 +145,7 @@ results:
       description: Kind of the job.
       type: str
     what:
-      description: Field of the manifest, one of V(resources.gpu), V(resources.memory) and V(resources.cpu).
+      description: Field of the manifest, one of V(resources.gpu), V(service.replicas), V(resources.memory) and V(resources.cpu).
       type: str
     asked:
       description: What the job asks for, of each pod, as the manifest has it.
@@ -152,7 +156,8 @@ results:
     used:
       description:
         - What was used in C(unit), by the pod with the highest peak. C(p50) and C(p95) were not exceeded in 50 and 95 percent of the
-          time, and C(max) never. Of GPUs, the first two are those in use at the same time, and C(max) those that were ever used.
+          time, and C(max) never. Of GPUs, the first two are those in use at the same time, and C(max) those that were ever used. Of replicas, C(max)
+          is the sum of the peaks of their busiest GPUs, and the others are null.
       type: dict
     unit:
       description: Unit of C(used), one of V(GPU), V(GiB) and V(core).

@@ -37,6 +37,7 @@ _MOST_NAMES = 5
 _MEANING = (
     "Advised: the highest peak of any pod, and of memory and CPU a quarter more. Peaks of pods that are gone count.",
     "Saves: what the smaller request would have saved in this time, in hours of the pods that are there.",
+    "Replicas: as many as all their peaks together fit into, with their GPUs busy for half of the time. Two at least.",
     "A GPU that was never used had less than the utilization of an idle one, and less than 1 GiB of memory in use.",
     "What is not known is no reason for advice.",
 )
@@ -78,7 +79,7 @@ def _advice_cells(row: Row) -> dict[str, Any]:
     used, unit = row["used"], row["unit"]
     return {
         **row,
-        "field": row["what"].removeprefix("resources."),
+        "field": row["what"].rpartition(".")[2],
         **{key: _amount_text(used[name], unit) for key, name in (("p50", "p50"), ("p95", "p95"), ("peak", "max"))},
         "saved": f"{_hours_text(row['saved_hours'])} {unit}·h",
         "cost": None if row["saved_cost"] is None else f"{row['saved_cost']:,.2f}",
@@ -86,8 +87,10 @@ def _advice_cells(row: Row) -> dict[str, Any]:
     }
 
 
-def _amount_text(amount: float, unit: str) -> str:
+def _amount_text(amount: float | None, unit: str) -> str | None:
     """Memory as manifests have it: 31Gi, 29.5Gi."""
+    if amount is None:
+        return None
     text = f"{amount:.3g}" if amount < 100 else f"{amount:.0f}"
     return f"{text}Gi" if unit == "GiB" else text
 
@@ -130,7 +133,7 @@ def _savings(result: Mapping[str, Any]) -> list[str]:
 def _advice_figures(result: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
     totals = result["totals"]
     found = [
-        ("GPU-hours to save", _hours_text(totals["saved_gpu_hours"]), "held, and never used"),
+        ("GPU-hours to save", _hours_text(totals["saved_gpu_hours"]), "held, and not needed"),
         ("Memory", _hours_text(totals["saved_gib_hours"]), "GiB-hours"),
         ("CPU", _hours_text(totals["saved_core_hours"]), "core-hours"),
         ("Jobs with advice", totals["advised_jobs"], f"of {totals['jobs']}"),

@@ -87,6 +87,8 @@ class Planted:
     kind: str = "training"
     shm: str | None = None  # sizeLimit of /dev/shm
     unmeasured: bool = False
+    replicas: int = 1
+    autoscaled: bool = False  # Something else sets the replicas.
 
 
 def asks(gpu: int = 8, memory: str = "32Gi", cpu: str = "8") -> dict[str, str]:
@@ -100,7 +102,7 @@ def pod(job: str, devices: Sequence[Device] = (BUSY,) * 8, suffix: str = "-0-aaa
 
 def planted() -> list[Planted]:
     """Every case by itself: what is not about it is used as it was asked for."""
-    return [*_wastes(), *_needs(), *_unknowns()]
+    return [*_wastes(), *_needs(), *_unknowns(), *_replicated()]
 
 
 def _wastes() -> Iterator[Planted]:
@@ -190,6 +192,39 @@ def _needs() -> Iterator[Planted]:
         asks(1, "64Gi"),
         kind="notebook",
     )
+
+
+def _replicas(name: str, busy: Sequence[Curve], **more: Any) -> Planted:
+    """A service in which nothing else is worth advice: its replicas ask for a GiB and half a core, and use a fifth."""
+    used = {"memory": flat(0.2), "cpu": flat(0.1), **more.pop("used", {})}
+    pods = [
+        pod(name, [Device(each)], f"-5d4f7-{letter * 5}", **used, **more.pop(f"pod_{letter}", {}))
+        for letter, each in zip("abcdef", busy, strict=False)
+    ]
+    former = more.pop("former", [])
+    defaults = {"kind": "inference", "replicas": len(busy)}
+    return Planted(name, [*pods, *former], asks(1, "1Gi", "500m"), **{**defaults, **more})
+
+
+def _replicated() -> Iterator[Planted]:
+    quiet = [flat(0.2)] * 4
+    yield _replicas("fewer", quiet, advice={"service.replicas": 2})
+    yield _replicas("even-fewer", [flat(0.1)] * 6, advice={"service.replicas": 2})
+    yield _replicas("three-of-six", [flat(0.2)] * 6, advice={"service.replicas": 3})
+    yield _replicas("half-busy", [flat(0.5)] * 4)
+    yield _replicas("bursts", [peak(0.9, 0.1, at) for at in (3600, 7200, 10800, 14400)])  # each at another time
+    yield _replicas("full-of-memory", quiet, used={"memory": flat(0.8)})
+    yield _replicas("full-of-work", quiet, used={"cpu": flat(0.4)})
+    yield _replicas("pair", [flat(0.1)] * 2)
+    yield _replicas("autoscaled", quiet, autoscaled=True)
+    yield _replicas("just-scaled-up", quiet, pod_d={"start": 10 * 3600, "seen": (10 * 3600, RANGE)})
+    yield _replicas("one-waits", quiet, replicas=5)
+    yield _replicas("was-killed", quiet, pod_b={"killed": True})
+    past = {"end": 3000, "gone": True, "seen": (-3600, 3000), "memory": flat(0.2), "cpu": flat(0.1)}
+    busy = [pod("rolled-out", [Device(flat(0.5))], f"-77f99-{letter * 5}", **past) for letter in "abcd"]
+    yield _replicas("rolled-out", quiet, former=busy)  # The replicas before the last rollout were busy.
+    blind = [pod("forgotten", (), f"-77f99-{letter * 5}", **past) for letter in "abcd"]
+    yield _replicas("forgotten", quiet, former=blind)  # Nothing is known of their GPUs.
 
 
 def _unknowns() -> Iterator[Planted]:
@@ -292,7 +327,7 @@ def workload(job: Planted) -> dict[str, Any]:
         spec |= {"parallelism": 1, "completions": 1}
         spec["template"]["spec"]["restartPolicy"] = "Never"
     else:
-        spec |= {"selector": {"matchLabels": {"app": job.name}}, "replicas": 1}
+        spec |= {"selector": {"matchLabels": {"app": job.name}}, "replicas": job.replicas}
     if kind == "StatefulSet":
         spec["serviceName"] = job.name
     version = "batch/v1" if kind == "Job" else "apps/v1"

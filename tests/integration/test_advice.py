@@ -33,7 +33,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         api = Api(str(cluster.kubeconfig(tmp_path_factory.mktemp("cluster") / "kubeconfig")))
         api.create("namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
         for job in JOBS:
-            api.create(advice_cases.KINDS[job.kind][0], advice_cases.workload(job), TEAM)
+            kind = advice_cases.KINDS[job.kind][0]
+            api.create(kind, advice_cases.workload(job), TEAM)
+            if job.replicas > 1 and not job.autoscaled:
+                whole = {**advice_cases.workload(job), "spec": {"replicas": job.replicas}}
+                path = f"{PATHS[kind].format(TEAM)}/{job.name}?fieldManager=runwhere.gpuctl&force=true"
+                status, answer = api.call("PATCH", path, whole, "application/apply-patch+yaml")
+                assert status == 200, answer
             for own in {each.name: each for each in reversed(job.pods) if not each.gone}.values():
                 api.create("pod", advice_cases.pod_object(job, own), TEAM)
                 path = f"{PATHS['pod'].format(TEAM)}/{own.name}/status"
@@ -78,9 +84,8 @@ def test_the_advice_is_what_was_planted(advice: dict[str, Any], job: advice_case
 
 def test_there_are_cases_of_each_kind() -> None:
     assert len({job.name for job in JOBS}) == len(JOBS) > 30
-    assert (
-        {what for job in JOBS for what in job.advice} == {what for job in JOBS for what in job.unknown} == set(FIELDS)
-    )
+    assert {what for job in JOBS for what in job.advice} == {*FIELDS, "service.replicas"}
+    assert {what for job in JOBS for what in job.unknown} == set(FIELDS)
 
 
 # -- what the playbook shows and writes --------------------------------------------------------------------------------

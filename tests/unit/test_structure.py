@@ -32,7 +32,7 @@ BUDGETS = {
 PACKED = {
     "gpuctl_access_info": 190,
     "gpuctl_advice": 10,
-    "gpuctl_advice_info": 250,
+    "gpuctl_advice_info": 260,
     "gpuctl_budget": 270,
     "gpuctl_copy": 330,
     "gpuctl_doctor": 270,

@@ -23,12 +23,14 @@ from ...cluster.pod_times import Hold, hold_of
 from ...cluster.read_jobs import WORKLOADS, JobId, job_id_of
 from ...cluster.related import main_container
 from ...cluster.status import is_terminating
+from ...engine.fields import owned_fields
+from ...engine.paths import ABSENT, value_at
 from ...given_times import InvalidTime, duration
 from ...kube.concurrency import run_concurrently
 from ...kube.errors import ApiError, as_sentence
 from ...kube.resources import NODE, POD
 from ...kube.times import read_time, time_as_text
-from ...labels import GPU_TYPE, JOB_TYPE, MANAGED
+from ...labels import FIELD_MANAGER, GPU_TYPE, JOB_TYPE, MANAGED
 from ...listed_namespaces import in_requested_namespaces, or_refusal, read_permitted, whole_cluster_unless
 from ...namespaces import listed_namespaces
 from ...options import option
@@ -44,6 +46,7 @@ from .advice_rules import (
     FIELDS,
     GPU,
     MEMORY,
+    REPLICAS,
     Advice,
     AdviceLimits,
     AskedResources,
@@ -59,7 +62,7 @@ from .job_evidence import MeasuredPods, PodName, read_measured_pods
 
 _RANGE = "7d"
 _LONGEST = 31 * 86_400.0  # seconds: of more, Prometheus would load too many samples for one query
-_UNITS = {GPU: "GPU", MEMORY: "GiB", CPU: "core"}
+_UNITS = {GPU: "GPU", REPLICAS: "GPU", MEMORY: "GiB", CPU: "core"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,13 +106,13 @@ MODULE = ModuleSpec(AdviceOptions, run, report="advice")
 def advice_totals(rows: Sequence[Mapping[str, Any]], jobs: int) -> dict[str, Any]:
     """What all advice saves together, and how many jobs were looked at."""
     costs = [row["saved_cost"] for row in rows if row["saved_cost"] is not None]
-    hours = {what: sum(row["saved_hours"] for row in rows if row["what"] == what) for what in _UNITS}
+    hours = {unit: sum(row["saved_hours"] for row in rows if row["unit"] == unit) for unit in _UNITS.values()}
     return {
         "jobs": jobs,
         "advised_jobs": len({(row["namespace"], row["name"]) for row in rows}),
-        "saved_gpu_hours": round(hours[GPU], 2),
-        "saved_gib_hours": round(hours[MEMORY], 2),
-        "saved_core_hours": round(hours[CPU], 2),
+        "saved_gpu_hours": round(hours[_UNITS[GPU]], 2),
+        "saved_gib_hours": round(hours[_UNITS[MEMORY]], 2),
+        "saved_core_hours": round(hours[_UNITS[CPU]], 2),
         "saved_cost": round(sum(costs), 2) if costs else None,
     }
 
@@ -137,6 +140,7 @@ class _Job(NamedTuple):
     created: str
     asked: AskedResources
     gpu_type: str | None
+    replicas: int
 
 
 class _Pod(NamedTuple):
@@ -207,7 +211,14 @@ def _slim_workload(workload: dict[str, Any]) -> _Job | None:
         metadata["creationTimestamp"],
         asked_resources(template),
         (template["spec"].get("nodeSelector") or {}).get(GPU_TYPE),
+        _declared_replicas(workload),
     )
+
+
+def _declared_replicas(workload: Mapping[str, Any]) -> int:
+    """Those of the manifest; 0 if an autoscaler or an account has set others."""
+    is_own = value_at(owned_fields(workload, FIELD_MANAGER), ("f:spec", "f:replicas")) is not ABSENT
+    return workload["spec"].get("replicas", 0) if is_own else 0
 
 
 def asked_resources(template: Mapping[str, Any]) -> AskedResources:
@@ -269,6 +280,7 @@ def _evidence_of_jobs(
             tuple(_gone_pod(name, measured) for name in sorted(names)),
             not names.isdisjoint(measured.out_of_memory)
             or any(pod.killed is not None and pod.killed >= range_of_time[0] for pod in pods),
+            job.replicas,
         )
 
 
@@ -391,9 +403,9 @@ def _advice_row(job: JobEvidence, advice: Advice) -> dict[str, Any]:
 
 def _manifest_value(what: str, amount: int) -> int | str:
     """As the manifest has it."""
-    return amount if what == GPU else memory_text(amount) if what == MEMORY else cpu_text(amount)
+    return amount if what in (GPU, REPLICAS) else memory_text(amount) if what == MEMORY else cpu_text(amount)
 
 
-def _used_value(what: str, value: float) -> float:
+def _used_value(what: str, value: float | None) -> float | None:
     """Devices, GiB or cores."""
-    return round(value / {GPU: 1, MEMORY: GIB, CPU: 1000}[what], 3)
+    return None if value is None else round(value / {MEMORY: GIB, CPU: 1000}.get(what, 1), 3)

@@ -18,13 +18,16 @@ from ...quantity import GIB, uniform
 from ..idle.idle_rules import LEAST_COVERAGE, percent, span
 
 GPU, MEMORY, CPU = "resources.gpu", "resources.memory", "resources.cpu"
-FIELDS = (GPU, MEMORY, CPU)
+REPLICAS = "service.replicas"
+FIELDS = (GPU, REPLICAS, MEMORY, CPU)
 
 # A driver and the context of a process take some hundreds of MiB of a device that computes nothing.
 UNUSED_MEMORY = GIB
 _MARGIN = 1.25  # between two samples, and in the next run, a little more may be needed
 _WORTH = 0.75  # Less than a quarter is not worth the restart that a change of resources is.
 _LEAST_SAVING = {MEMORY: GIB, CPU: 1000}
+_LEAST_REPLICAS = 2  # One goes on while the other one moves to another node.
+_BUSY_SHARE = 0.5  # of a GPU, at the peak: requests wait for a busy one, and samples do not show each burst
 _BRIEF = 600.0  # seconds: a pod that has run for less says nothing, and delays nothing
 
 _SEVERAL_CLUSTERS = (
@@ -38,10 +41,10 @@ _CPU_STEPS = ((2_000, 500), (16_000, 1_000), (math.inf, 4_000))
 
 
 class Spread(NamedTuple):
-    """How much was used: half of the time at most, 95 percent of the time at most, and ever."""
+    """How much was used: half of the time at most, 95 percent of the time at most, and ever. None is not known."""
 
-    p50: float
-    p95: float
+    p50: float | None
+    p95: float | None
     max: float
 
 
@@ -102,7 +105,8 @@ class AskedResources:
 
 @dataclass(frozen=True)
 class JobEvidence:
-    """A job and its pods in a range of time. ``out_of_memory``: one of them was killed for its memory."""
+    """A job and its pods in a range of time. ``out_of_memory``: one of them was killed for its memory. ``replicas`` are
+    those that its manifest sets, 0 if something else does."""
 
     namespace: str
     name: str
@@ -111,6 +115,7 @@ class JobEvidence:
     pods: tuple[PodEvidence, ...] = ()
     former: tuple[PodEvidence, ...] = ()
     out_of_memory: bool = False
+    replicas: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -155,8 +160,13 @@ Finding: TypeAlias = "Advice | NotKnown | None"
 
 
 def findings_of(job: JobEvidence, limits: AdviceLimits) -> list[Advice | NotKnown]:
-    """What is to be said of each field that the job sets, in their order."""
-    found = (rule(job, limits) for rule in (advise_gpus, advise_memory, advise_cpu))
+    """What is to be said of each field that the job sets, in their order.
+
+    Of fewer replicas, each uses more of all: what they should ask for then is known once they have run.
+    """
+    gpus = advise_gpus(job, limits)
+    fewer = None if gpus else advise_replicas(job, limits)
+    found = (fewer,) if fewer else (gpus, advise_memory(job, limits), advise_cpu(job, limits))
     return [each for each in found if each is not None]
 
 
@@ -174,7 +184,6 @@ def advise_gpus(job: JobEvidence, limits: AdviceLimits) -> Finding:
     if needed == 0 and job.kind == "notebook":
         return NotKnown(GPU, "none of its accelerators was used, and its user may go on. The playbook idle pauses it")
     busy = [pod.busy for pod in pods if pod.busy is not None]
-    priced = [pod for pod in job.pods if pod.price is not None]
     unused = asked - needed
     return Advice(
         GPU,
@@ -184,7 +193,44 @@ def advise_gpus(job: JobEvidence, limits: AdviceLimits) -> Finding:
         *_coverage(job.pods, _device_seconds),
         saved=_hours(job.pods) * unused,
         reason=_unused_devices(job, device, unused, limits),
-        cost=sum(pod.held / 3600 * (pod.price or 0.0) for pod in priced) * unused if priced else None,
+        cost=_cost(job.pods, unused),
+    )
+
+
+def advise_replicas(job: JobEvidence, limits: AdviceLimits) -> Advice | None:
+    """As many replicas as the peaks of all pods fit into together, with room to spare, and two at least.
+
+    Peaks of different times add up, and those of pods that are gone, so the sum is never less than what was used at a
+    time. What is not known of a pod that is gone counts as all that it asked for. Of each, the GPU that was busiest
+    counts, which is to be busy for half of the time at most.
+    """
+    asked, replicas, pods = job.asked, job.replicas, _telling(job.pods)
+    if replicas <= _LEAST_REPLICAS or job.out_of_memory or not (asked.gpus and asked.memory and asked.cpu):
+        return None
+    if len(pods) != replicas or min(pod.seconds for pod in pods) < limits.least or _doubt(job, limits):
+        return None
+    if _doubt_of_container(job, _memory_seconds, "") or _doubt_of_container(job, _cpu_seconds, ""):
+        return None
+    every = {pod.name: pod for pod in (*job.pods, *job.former)}.values()  # Each once: the former have all names.
+    busy = sum(max((each.utilization for each in pod.devices), default=1.0) for pod in every)
+    memory = sum(pod.memory.used.max if pod.memory else asked.memory for pod in every)
+    cpu = sum(pod.cpu.used.max if pod.cpu else asked.cpu for pod in every)
+    full = max(busy / _BUSY_SHARE, memory * _MARGIN / asked.memory, cpu * _MARGIN / asked.cpu)
+    needed = max(math.ceil(full), _LEAST_REPLICAS)
+    if needed > replicas * _WORTH:
+        return None
+    unused = asked.gpus * (replicas - needed) / replicas
+    return Advice(
+        REPLICAS,
+        replicas,
+        needed,
+        Spread(None, None, busy),
+        *_coverage(job.pods, _device_seconds),
+        saved=_hours(job.pods) * unused,
+        reason=f"The peaks of its {replicas} replicas in {_period(job, limits)} add up to {busy:.2g} busy GPUs, "
+        f"{_in_gib(memory)} GiB of memory and {cpu / 1000:.2g} cores, at whatever times they were. {needed} hold that "
+        f"with room to spare, and their GPUs are busy for half of the time at most.",
+        cost=_cost(job.pods, unused),
     )
 
 
@@ -356,6 +402,12 @@ def _highest(uses: Iterable[ContainerUse | None]) -> Spread:
 def _hours(pods: Iterable[PodEvidence]) -> float:
     """How long pods held what they asked for."""
     return sum(pod.held for pod in pods) / 3600
+
+
+def _cost(pods: Iterable[PodEvidence], devices: float) -> float | None:
+    """That of as many devices of each pod; None without a price."""
+    priced = [pod.held / 3600 * pod.price for pod in pods if pod.price is not None]
+    return sum(priced) * devices if priced else None
 
 
 # -- words -------------------------------------------------------------------------------------------------------------

@@ -138,3 +138,24 @@ def test_advice_of_several_clusters_is_one_table() -> None:
     assert "4 of 24 jobs ask for more than they use: 672 GPU-hours (1,680.00 EUR)" in text
     assert "14 jobs of which Prometheus knows no pod: east/team-b/later-0" in text
     assert "lost could not be read, and is missing here." in text
+
+
+def test_what_is_not_known_of_replicas_is_left_empty() -> None:
+    row = {**GPUS, "name": "chat", "kind": "inference", "what": "service.replicas", "asked": 6, "advised": 3}
+    row["used"] = {"p50": None, "p95": None, "max": 1.2}
+    lines = screen_lines(advice_report({**ADVICE, "results": [row]}), View(120))
+    (line,) = (line for line in lines if line.startswith("chat "))
+    assert line.split() == [
+        "chat",
+        "team-a",
+        "inference",
+        "replicas",
+        "6",
+        "-",
+        "-",
+        "1.2",
+        "3",
+        "336",
+        "GPU·h",
+        "840.00",
+    ]

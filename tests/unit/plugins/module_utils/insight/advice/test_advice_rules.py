@@ -20,6 +20,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advice.adv
     advise_cpu,
     advise_gpus,
     advise_memory,
+    advise_replicas,
     cpu_text,
     findings_of,
     memory_text,
@@ -155,3 +156,47 @@ def test_what_is_advised_is_never_below_a_peak_and_is_what_it_says() -> None:
 def test_a_job_without_requests_gets_no_advice() -> None:
     job = replace(JOB, asked=AskedResources())
     assert [rule(job, LIMITS) for rule in (advise_gpus, advise_memory, advise_cpu)] == [None] * 3
+
+
+REPLICA = replace(
+    POD,
+    devices=(DevicePeak(0.2, 60.0 * GIB, 10 * HOUR),),
+    memory=ContainerUse(Spread(2.0 * GIB, 3.0 * GIB, 4.0 * GIB), 10 * HOUR),
+    cpu=ContainerUse(Spread(100.0, 200.0, 500.0), 10 * HOUR),
+)
+SERVICE = JobEvidence(
+    "team-a",
+    "chat",
+    "inference",
+    AskedResources(1, catalog().row("nvidia.com/gpu"), 16 * GIB, 4_000),
+    tuple(replace(REPLICA, name=f"chat-{number}") for number in range(6)),
+    replicas=6,
+)
+
+
+def test_fewer_replicas_are_the_only_advice_on_a_service() -> None:
+    (found,) = findings_of(SERVICE, LIMITS)
+    assert isinstance(found, Advice)
+    assert (found.what, found.asked, found.advised, found.saved, found.cost) == ("service.replicas", 6, 3, 30.0, 60.0)
+    assert found.used == Spread(None, None, pytest.approx(1.2))
+    assert found.reason.startswith(
+        "The peaks of its 6 replicas in 10 h add up to 1.2 busy GPUs, 24 GiB of memory and 3 cores, at whatever times"
+    )
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        replace(SERVICE, replicas=0),
+        replace(SERVICE, replicas=5),
+        replace(SERVICE, replicas=2, pods=SERVICE.pods[:2]),
+        replace(SERVICE, out_of_memory=True),
+        replace(SERVICE, asked=replace(SERVICE.asked, gpus=0, device=None)),
+        replace(SERVICE, pods=(replace(SERVICE.pods[0], seconds=5 * HOUR), *SERVICE.pods[1:])),
+        replace(SERVICE, former=tuple(PodEvidence(f"gone-{number}") for number in range(2))),
+        replace(SERVICE, pods=tuple(replace(pod, devices=(USED,)) for pod in SERVICE.pods)),
+        replace(SERVICE, pods=tuple(replace(pod, memory=None) for pod in SERVICE.pods)),
+    ],
+)
+def test_no_replica_is_taken_from_a_service_that_may_need_it(job: JobEvidence) -> None:
+    assert advise_replicas(job, LIMITS) is None

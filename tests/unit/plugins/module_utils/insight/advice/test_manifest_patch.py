@@ -86,3 +86,10 @@ def test_a_training_of_a_matrix_is_refused() -> None:
     text = of("{gpu: 8, cpu: 8, memory: 64Gi}").replace("[x]", '["$(matrix.a)"]') + "matrix: {a: [1]}\n"
     with pytest.raises(NotPatched, match="one of a sweep"):
         patched(text, GPUS, name="sft-1")
+
+
+def test_replicas_of_a_service() -> None:
+    text = of("{gpu: 1, cpu: 8, memory: 64Gi}").replace("training", "inference") + "service: {port: 80, replicas: 6}\n"
+    job = declared_jobs("a.yaml", text, "team-a")["inference", "team-a", "sft"]
+    edit = edit_of(job, {"what": "service.replicas", "asked": 6, "advised": 3})
+    assert with_edits(text, [edit]) == text.replace("replicas: 6", "replicas: 3")
