@@ -76,10 +76,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 results:
-  description: The advice on jobs that these manifests declare, with the C(file) and C(line), and C(refused), which is null or the reason.
+  description: The advice on jobs that these manifests declare, as in O(advice), with its place.
   returned: success
   type: list
   elements: dict
+  contains:
+    file:
+      description: The file that declares the job. C(line) and C(document) say where in it.
+      type: str
+    refused:
+      description: Why the value stays as it is; null if it does not.
+      type: str
 undeclared:
   description: The advised jobs that these manifests do not declare, as namespace/name.
   returned: success
