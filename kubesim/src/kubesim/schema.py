@@ -505,7 +505,11 @@ _ADDED = {
     f"io.x-k8s.kueue.v1beta2.{kind}": _custom("kueue.x-k8s.io", "v1beta2", kind, spec)
     for kind, spec in {
         "Workload": {"type": "object"},
+        "AdmissionCheck": _object(
+            controllerName=_STRING, parameters=_object(apiGroup=_STRING, kind=_STRING, name=_STRING)
+        ),
         "ClusterQueue": _object(
+            admissionChecksStrategy=_object(admissionChecks=_list(_object(name=_STRING), "name")),
             cohortName=_STRING,
             namespaceSelector=_object(matchLabels=_STRINGS),
             preemption=_object(reclaimWithinCohort=_STRING, withinClusterQueue=_STRING),
@@ -513,6 +517,8 @@ _ADDED = {
         ),
         "Cohort": _object(parentName=_STRING, resourceGroups=_GROUPS),
         "LocalQueue": _object(clusterQueue=_STRING),
+        "MultiKueueCluster": _object(clusterSource=_object(kubeConfig=_object(location=_STRING, locationType=_STRING))),
+        "MultiKueueConfig": _object(clusters=_list(_STRING)),
         "ResourceFlavor": _object(nodeLabels=_STRINGS, topologyName=_STRING),
         "Topology": _object(levels=_list(_object(nodeLabel=_STRING))),
     }.items()

@@ -3,7 +3,7 @@
 
 Source: pkg/kubeapiserver/options/plugins.go (AllOrderedPlugins). Of the plugins that are on by default, those are here
 whose doings show in what the simulated cluster serves. Not here: TaintNodesByCondition (nodes are ready when they
-come), StorageObjectInUseProtection (kinds/pvc.py sets its finalizer), webhooks and mutating policies.
+come), StorageObjectInUseProtection (kinds/pvc.py sets its finalizer), mutating policies, and webhooks but one of Kueue.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from kubesim import escalation
 from kubesim.admission import (
     default_toleration_seconds,
     device_admin_access,
+    kueue_jobs,
     limit_ranger,
     namespace_lifecycle,
     pod_security,
@@ -36,6 +37,7 @@ MUTATING: list[Plugin] = [
     priority.admit,
     default_toleration_seconds.admit,
     runtime_class.admit,
+    kueue_jobs.admit,
     # No plugins in Kubernetes: the storage of roles and bindings asks one, that of claims the other, before validation.
     escalation.check,
     device_admin_access.check,

@@ -75,7 +75,7 @@ class KueueController(Controller):
             if not workload["spec"]["active"]:
                 for condition in ("Admitted", "QuotaReserved"):
                     self._set(workload, condition, "False", "Deactivated", "The workload is deactivated")
-            elif _is(workload, "Admitted"):
+            elif _is(workload, "QuotaReserved"):
                 used.setdefault(name, Counter()).update(_requests(workload))
             else:
                 pending.append((workload, name))
@@ -85,8 +85,13 @@ class KueueController(Controller):
                 self._set(workload, "QuotaReserved", "False", "Pending", problem)
                 continue
             used.setdefault(name, Counter()).update(_requests(workload))
-            for condition in ("QuotaReserved", "Admitted"):
+            # An admission check comes after the quota. Nobody answers it here: MultiKueue would ask other clusters.
+            for condition in ("QuotaReserved",) if self._checks(name) else ("QuotaReserved", "Admitted"):
                 self._set(workload, condition, "True", condition, f"in ClusterQueue {name}")
+
+    def _checks(self, name: str) -> bool:
+        queue = self.registry.get("ClusterQueue", None, name)
+        return bool(queue and queue["spec"].get("admissionChecksStrategy"))
 
     def _problem(self, workload: Object, name: str, used: dict[str, Counter[str]]) -> str | None:
         """Why a Workload is not admitted to its ClusterQueue."""

@@ -12,6 +12,8 @@ from kubesim import field
 from kubesim.field import FieldError
 from kubesim.kinds.strategy import Object, Strategy
 
+_MOST_CLUSTERS = 20
+
 
 class WorkloadStrategy(Strategy):
     kind = "Workload"
@@ -64,3 +66,45 @@ class TopologyStrategy(Strategy):
     kind = "Topology"
     namespaced = False
     generation_of = "spec"
+
+
+class AdmissionCheckStrategy(Strategy):
+    kind = "AdmissionCheck"
+    namespaced = False
+    generation_of = "spec"
+    has_status = True
+
+    def validate_changes(self, obj: Object, old: Object) -> Iterator[FieldError]:
+        yield from super().validate_changes(obj, old)
+        name = obj["spec"].get("controllerName")
+        if name != old["spec"].get("controllerName"):
+            yield field.invalid("spec.controllerName", name, "field is immutable")
+
+
+class MultiKueueClusterStrategy(Strategy):
+    kind = "MultiKueueCluster"
+    namespaced = False
+    generation_of = "spec"
+    has_status = True
+
+    def default(self, obj: Object) -> None:
+        if found := ((obj.get("spec") or {}).get("clusterSource") or {}).get("kubeConfig"):
+            found.setdefault("locationType", "Secret")
+
+    def validate_spec(self, obj: Object) -> Iterator[FieldError]:
+        yield from super().validate_spec(obj)
+        if not ((obj.get("spec") or {}).get("clusterSource") or {}).get("kubeConfig"):
+            yield field.required("spec.clusterSource", "")
+
+
+class MultiKueueConfigStrategy(Strategy):
+    kind = "MultiKueueConfig"
+    namespaced = False
+    generation_of = "spec"
+
+    def validate_spec(self, obj: Object) -> Iterator[FieldError]:
+        """MinItems, MaxItems and the rule of the list (multikueue_types.go)."""
+        yield from super().validate_spec(obj)
+        names = (obj.get("spec") or {}).get("clusters") or []
+        if not 1 <= len(names) <= _MOST_CLUSTERS or len(set(names)) < len(names):
+            yield field.invalid("spec.clusters", names, "must be 1 to 20 different names")
