@@ -236,6 +236,13 @@ results:
         - Budget of the namespace, as RV(runwhere.gpuctl.gpuctl_quota_info#module:results[].gpu_hours). C(cost) are the GPU-hours that the job takes
           until its time limit, V(none) without one, and C(cost_per_day) those of a day. V(none) without a budget, and for a job without whole GPUs.
       type: dict
+    dispatched:
+      description:
+        - Whether Kueue chooses another cluster for the job, because its pool has the queue V(multikueue). The verdict is then V(unknown), and
+          the nodes of this cluster do not matter.
+      returned: if it is so
+      type: bool
+      version_added: 1.1.0
     unknown:
       description: What cannot be judged. Empty unless the verdict is V(unknown), or V(never) in spite of that.
       type: list

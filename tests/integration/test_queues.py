@@ -18,7 +18,7 @@ from .ansible import Ansible
 from .api import Api, eventually
 from .manifests import inference, training
 
-BACKENDS = {name: backend for name, backend in ALL.items() if backend.queue}
+BACKENDS = {name: backend for name, backend in ALL.items() if backend.queue and name != "multikueue"}
 GROUP = "/apis/kueue.x-k8s.io/v1beta2"
 NODES = [f"node-{number}" for number in (1, 2, 3, 4)]
 QUOTA = {

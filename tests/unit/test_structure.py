@@ -22,8 +22,8 @@ FILES = sorted(MODULE_UTILS.rglob("*.py"))
 BUDGETS = {
     "gpuctl_job": 13_820,
     "gpuctl_node_label": 6_980,
-    "gpuctl_pool": 12_010,
-    "gpuctl_quota": 11_180,
+    "gpuctl_pool": 12_030,
+    "gpuctl_quota": 11_190,
     "gpuctl_rbac": 8_200,
     "gpuctl_status": 14_500,
 }
@@ -50,6 +50,7 @@ PACKED = {
     "gpuctl_job_metrics_info": 340,
     "gpuctl_kubeconfig": 240,
     "gpuctl_monitoring_info": 210,
+    "gpuctl_multikueue": 290,
     "gpuctl_node_info": 210,
     "gpuctl_node_label": 210,
     "gpuctl_notify": 10,

@@ -155,15 +155,15 @@ def _parse_hardware(text: str) -> PoolHardware | None:
 
 
 QUEUE = "queue"
-NATIVE = "native"  # Kubernetes itself, which knows no teams
-QUEUE_BACKENDS = ("kueue", "volcano", NATIVE)
+NATIVE, MULTIKUEUE = "native", "multikueue"  # Kubernetes itself, which knows no teams; other clusters, which know them
+QUEUE_BACKENDS = ("kueue", "volcano", NATIVE, MULTIKUEUE)
 _LIMITS = ("borrowing_limit", "lending_limit")
 
 
 def queue_fields(queue: PoolQueue | None) -> dict[str, Any]:
     """How the jobs of a pool wait for it, by the keys of its manifest; without what it does not declare."""
-    if queue and queue.backend == NATIVE:  # The other fields are about teams.
-        return {"backend": NATIVE}
+    if queue and queue.backend in (NATIVE, MULTIKUEUE):  # The other fields are about teams.
+        return {"backend": queue.backend}
     return {name: value for name, value in asdict(queue).items() if value is not None} if queue else {}
 
 

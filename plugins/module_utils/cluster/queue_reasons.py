@@ -76,7 +76,8 @@ def _admission_message(workload: Object) -> str:
         found = conditions.get(name, {})
         if found.get("message") and (found.get("status") == "False" or name == "Evicted"):
             return str(found["message"])
-    return ""
+    checks = (workload.get("status") or {}).get("admissionChecks") or ()
+    return next((str(one["message"]) for one in checks if one.get("state") != "Ready" and one.get("message")), "")
 
 
 def _conditions(workload: Object) -> dict[str, Object]:

@@ -39,7 +39,7 @@ from ..labels import DEFAULT_POOL, FIELD_MANAGER, JOB_TYPE, KUEUE_JOB_UID, LEDGE
 from ..namespaces import allowed_namespaces
 from ..task import Task
 from .job_policies import level_problems, policy_blockers
-from .job_queues import missing_queues
+from .job_queues import is_dispatched, missing_queues
 from .objects.former_versions import later_defaults
 from .objects.pod_levels import RESTRICTED
 from .ownership import Ownership, keep_submitter
@@ -200,8 +200,9 @@ def _warn_of_mistakes(
 
     found: dict[JobId, list[PendingReason]] = {}
     growing = declared.growing
+    here = [each for each in changed if not is_dispatched(declared.pools.get(each[0].pool))]
     for new_nodes in (False, True):
-        some = [each for each in changed if (options.wait_for_nodes or each[0].pool in growing) is new_nodes]
+        some = [each for each in here if (options.wait_for_nodes or each[0].pool in growing) is new_nodes]
         found |= precheck(some, task.client(), new_nodes=new_nodes, check_mode=task.check_mode)
     classes = find_classes(task.client(), (job for job, _plan in changed if job.id in found), declared)
     if classes.by_pool:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..cluster.admission import JobQueue, queue_of
-from ..cluster.pool_declarations import NATIVE
+from ..cluster.pool_declarations import MULTIKUEUE, NATIVE, Declaration
 from ..cluster.status import is_suspended, is_terminating, pods_ready
 from ..engine.dry_run import Blocker
 from ..engine.plan import Plan
@@ -18,6 +18,7 @@ from ..kube.client import Client
 from ..kube.discovery import group_versions
 from ..kube.errors import if_allowed
 from ..labels import POOL
+from ..manifest.problems import enumerated
 from ..queues.backends import BACKENDS
 
 Object = dict[str, Any]
@@ -93,7 +94,26 @@ def _missing_queue_blockers(
 
 def pool_queue(backend: str, pool: str, namespace: str) -> JobQueue:
     """The queue that jobs of a namespace have in a pool."""
-    return JobQueue(backend, BACKENDS[backend].name_of(pool, namespace))
+    return JobQueue("kueue" if backend == MULTIKUEUE else backend, BACKENDS[backend].name_of(pool, namespace))
+
+
+def is_dispatched(pool: Declaration | None) -> bool:
+    """Whether Kueue hands the jobs of the pool to other clusters."""
+    return bool(pool and pool.queue and pool.queue.backend == MULTIKUEUE)
+
+
+def dispatch_problem(objects: Sequence[Object]) -> tuple[str, str] | None:
+    """Why Kueue cannot run a job in another cluster, and a hint: it copies a Job there, and nothing that it needs."""
+    workload, *others = objects
+    parts = [] if workload["kind"] == "Job" else [workload["kind"]]
+    parts += sorted({obj["kind"] for obj in others})
+    if not parts:
+        return None
+    return (
+        f"its pool has queue: multikueue, and Kueue copies only Jobs to worker clusters, but this job has a "
+        f"{enumerated(parts, 'and a')}",
+        "Use a training on one node, or submit the job to one of the worker clusters",
+    )
 
 
 def _is_of_pool(workload: Object, queue: JobQueue) -> bool:

@@ -16,7 +16,7 @@ from ..manifest.secrets import secret_values
 from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem, own_namespace, require_job_name
 from ..task import Task, TaskFailed
 from .job_options import JOB_KINDS, not_scalable_reason
-from .job_queues import kept_queue, pool_queue
+from .job_queues import dispatch_problem, is_dispatched, kept_queue, pool_queue
 from .objects.pod_levels import as_restricted
 
 if TYPE_CHECKING:
@@ -99,6 +99,8 @@ class SelectedJob:
         if queue is not None:  # Not validated: names of queues may be longer than those that a manifest may choose.
             model = model.model_copy(update={"queue": Queue.model_construct(**queue._asdict())})
         built = build(model, self.namespace, declared.hardware(model.resources.pool))
+        if is_dispatched(pool) and (problem := dispatch_problem(built.objects)):
+            raise UnfitHardware("resources.pool", *problem)
         return replace(
             self,
             objects=tuple(built.objects),

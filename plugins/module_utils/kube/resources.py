@@ -31,6 +31,7 @@ class Resource:
 
 
 _ADMISSION = "admissionregistration.k8s.io/v1"  # policies are GA since 1.30
+_AUTHORIZATION = "authorization.k8s.io/v1"
 _DEVICES = "resource.k8s.io/v1"  # GA since 1.34; read and written only where devices are claimed
 _RBAC = "rbac.authorization.k8s.io/v1"
 
@@ -71,7 +72,7 @@ ROLE = Resource("Role", _RBAC, "roles")
 ROLE_BINDING = Resource("RoleBinding", _RBAC, "rolebindings")
 RUNTIME_CLASS = Resource("RuntimeClass", "node.k8s.io/v1", "runtimeclasses", namespaced=False)
 SELF_SUBJECT_ACCESS_REVIEW = Resource(
-    "SelfSubjectAccessReview", "authorization.k8s.io/v1", "selfsubjectaccessreviews", namespaced=False
+    "SelfSubjectAccessReview", _AUTHORIZATION, "selfsubjectaccessreviews", namespaced=False
 )
 SELF_SUBJECT_REVIEW = Resource("SelfSubjectReview", "authentication.k8s.io/v1", "selfsubjectreviews", namespaced=False)
 SERVICE = Resource("Service", "v1", "services")
@@ -81,15 +82,15 @@ STORAGE_CLASS = Resource("StorageClass", "storage.k8s.io/v1", "storageclasses", 
 
 # Kueue is optional, and its version varies: see read_admissions in jobs/job_plans.py.
 KUEUE_WORKLOAD = Resource("Workload", "kueue.x-k8s.io/v1beta1", "workloads")
-# Where pools have queues, they are written in this version, which Kueue serves since 0.15.
-KUEUE_VERSION = "kueue.x-k8s.io/v1beta2"
+KUEUE_VERSION = "kueue.x-k8s.io/v1beta2"  # of all that is written for pools with queues; served since Kueue 0.15
+ADMISSION_CHECK = Resource("AdmissionCheck", KUEUE_VERSION, "admissionchecks", namespaced=False)
 CLUSTER_QUEUE = Resource("ClusterQueue", KUEUE_VERSION, "clusterqueues", namespaced=False)
 COHORT = Resource("Cohort", KUEUE_VERSION, "cohorts", namespaced=False)
 LOCAL_QUEUE = Resource("LocalQueue", KUEUE_VERSION, "localqueues")
+MULTIKUEUE_CLUSTER = Resource("MultiKueueCluster", KUEUE_VERSION, "multikueueclusters", namespaced=False)
+MULTIKUEUE_CONFIG = Resource("MultiKueueConfig", KUEUE_VERSION, "multikueueconfigs", namespaced=False)
 RESOURCE_FLAVOR = Resource("ResourceFlavor", KUEUE_VERSION, "resourceflavors", namespaced=False)
-SUBJECT_ACCESS_REVIEW = Resource(
-    "SubjectAccessReview", "authorization.k8s.io/v1", "subjectaccessreviews", namespaced=False
-)
+SUBJECT_ACCESS_REVIEW = Resource("SubjectAccessReview", _AUTHORIZATION, "subjectaccessreviews", namespaced=False)
 TOPOLOGY = Resource("Topology", KUEUE_VERSION, "topologies", namespaced=False)
 VALIDATING_WEBHOOKS = Resource(
     "ValidatingWebhookConfiguration", _ADMISSION, "validatingwebhookconfigurations", namespaced=False
@@ -106,8 +107,7 @@ PROMETHEUS_RULE = Resource("PrometheusRule", _MONITORING, "prometheusrules")
 SCALED_OBJECT = Resource("ScaledObject", "keda.sh/v1alpha1", "scaledobjects")
 SERVICE_MONITOR = Resource("ServiceMonitor", _MONITORING, "servicemonitors")
 
-# Volcano is optional, too.
-VOLCANO_VERSION = "scheduling.volcano.sh/v1beta1"
+VOLCANO_VERSION = "scheduling.volcano.sh/v1beta1"  # Volcano is optional, too.
 POD_GROUP = Resource("PodGroup", VOLCANO_VERSION, "podgroups")
 QUEUE = Resource("Queue", VOLCANO_VERSION, "queues", namespaced=False)
 VOLCANO_TOPOLOGY_VERSION = "topology.volcano.sh/v1alpha1"

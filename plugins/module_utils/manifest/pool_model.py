@@ -23,9 +23,10 @@ class PoolNode(Block):
 class QueueSettings(Block):
     """How the jobs of a pool wait for it. Amounts are numbers of GPUs."""
 
-    backend: Literal["kueue", "volcano", "native"] = Field(
+    backend: Literal["kueue", "volcano", "native", "multikueue"] = Field(
         description="Queueing system, which is installed in the cluster; or Kubernetes itself (native), which places "
-        "all pods of a training together, without shares of teams."
+        "all pods of a training together, without shares of teams. In a pool of the same name in the manager of "
+        "several clusters, Kueue hands trainings to one of them (multikueue)."
     )
     borrowing_limit: rules.Count | None = Field(
         default=None,
@@ -46,8 +47,11 @@ class QueueSettings(Block):
     @model_validator(mode="after")
     def _without_teams(self) -> QueueSettings:
         extra = sorted(self.model_fields_set - {"backend"})
-        if self.backend == "native" and extra:
-            raise rules.section_error(f"native has no {extra[0]}", "Remove it, or use kueue or volcano", extra[0])
+        if self.backend in ("native", "multikueue") and extra:
+            hint = "Remove it, or use kueue or volcano"
+            if self.backend == "multikueue":
+                hint = "Remove it: the pools of the worker clusters declare it"
+            raise rules.section_error(f"{self.backend} has no {extra[0]}", hint, extra[0])
         return self
 
 

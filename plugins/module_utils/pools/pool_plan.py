@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..accelerators.catalog import Catalog, Profile
 from ..accelerators.hardware import DEFAULT_ACCELERATOR, PoolHardware, UnfitHardware
 from ..cluster.declared import declared_in
-from ..cluster.pool_declarations import Declaration
+from ..cluster.pool_declarations import MULTIKUEUE, Declaration
 from ..cluster.read_jobs import WORKLOADS
 from ..cluster.status import ENDED, status_of
 from ..engine.node_writer import LabelChange, node_label_values, read_node_metadata
@@ -157,6 +157,11 @@ def _unfit_queues(client: Client, membership: Membership) -> Iterator[str]:
             yield (
                 f"pool {name}: queue and device_class exclude each other, because queues count the resources that "
                 f"nodes list. Remove one of them."
+            )
+        if pool.queue and pool.queue.backend == MULTIKUEUE and pool.nodes:
+            yield (
+                f"pool {name}: queue multikueue, but the pool has nodes. Kueue runs its jobs in other clusters only: "
+                f"remove the nodes, or use queue: kueue."
             )
     yield from backend_problems(client, membership.declarations)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from ..cluster.pool_declarations import MULTIKUEUE
 from ..kube.resources import (
     CLUSTER_QUEUE,
     COHORT,
@@ -64,3 +65,4 @@ BACKENDS = {
         lambda _pool, _namespace: None,
     ),
 }
+BACKENDS[MULTIKUEUE] = BACKENDS["kueue"]  # A part of Kueue: the same objects, and an AdmissionCheck that they name.

@@ -6,6 +6,9 @@ A Cohort           the part of the pool that no team has a share of, which all o
 ClusterQueues      one for each namespace with a quota: its share of the pool, and what it may borrow
 LocalQueues        the same as seen from the namespace: what its jobs name
 
+With MultiKueue, a pool of the manager has the same objects, without limits but those of quotas, and its ClusterQueues
+name the AdmissionCheck by which Kueue hands jobs to pools of the same name in worker clusters (access/multikueue.py).
+
 One ClusterQueue for the whole pool would serve first who comes first: Kueue shares fairly and gives shares back between
 ClusterQueues only. A Cohort of several pools would lend nothing, because no two pools have the same nodes.
 """
@@ -15,13 +18,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from .. import labels
-from ..cluster.pool_declarations import Declaration, PoolQueue
+from ..cluster.pool_declarations import MULTIKUEUE, Declaration, PoolQueue
 from ..kube.resources import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY
 from .teams import Capacity, Object, Team, amount_text, is_gpu, promised_gpus, queue_object, share_of
 
+MULTIKUEUE_NAME = "gpuctl-multikueue"  # of the AdmissionCheck, and of all else that there is once
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"  # Kubernetes sets this label on every namespace.
 _PREEMPTION = {
     "never": {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"},
@@ -35,6 +40,8 @@ def kueue_objects(pool: Declaration, capacity: Capacity, teams: Sequence[Team]) 
     queue = pool.queue
     if queue is None:
         return []
+    if queue.backend == MULTIKUEUE:  # Worker clusters know the shares.
+        teams = [replace(team, shares={}) for team in teams]
     shares = {team.namespace: share_of(pool.name, capacity, team, promised_gpus(pool.name, teams)) for team in teams}
     rest = {
         resource: amount - sum((share[resource] for share in shares.values()), Fraction(0))
@@ -106,6 +113,8 @@ def _cluster_queue(pool: Declaration, namespace: str, queue: PoolQueue, group: O
         "preemption": dict(_PREEMPTION[queue.preemption]),
         "resourceGroups": [group],
     }
+    if queue.backend == MULTIKUEUE:  # Kueue's webhook then sets ``managedBy`` of Jobs (ApplyDefaultForManagedBy).
+        obj["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": MULTIKUEUE_NAME}]}
     return obj
 
 

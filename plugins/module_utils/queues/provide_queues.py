@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..cluster.pool_declarations import Declaration
+from ..cluster.pool_declarations import MULTIKUEUE, Declaration
 from ..cluster.status import is_terminating
 from ..engine.apply import Executor
 from ..engine.changes import diffs_of
@@ -26,7 +26,7 @@ from .kueue_objects import kueue_objects
 from .teams import Capacity, Object, Team, capacity_of, share_problems, teams_in
 from .volcano_objects import volcano_objects
 
-_BUILDERS = {"kueue": kueue_objects, "volcano": volcano_objects}
+_BUILDERS = {"kueue": kueue_objects, MULTIKUEUE: kueue_objects, "volcano": volcano_objects}
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _plans(
     quotas_after: Callable[[Sequence[Object]], Sequence[Object]],
 ) -> list[Plan]:
     client = task.client()
-    kinds = [kind for name in backends for kind in BACKENDS[name].kinds]
+    kinds = list(dict.fromkeys(kind for name in backends for kind in BACKENDS[name].kinds))
     nodes, quotas, *live = run_concurrently(
         lambda kind: client.list_objects(kind, labels=MANAGED if kind in kinds else ""),
         (NODE, RESOURCE_QUOTA, *kinds),

@@ -17,7 +17,7 @@ from .. import labels
 from ..accelerators.catalog import catalog
 from ..accelerators.hardware import DEFAULT_ACCELERATOR
 from ..cluster.nodes import slim_node
-from ..cluster.pool_declarations import Declaration
+from ..cluster.pool_declarations import MULTIKUEUE, Declaration
 from ..kube.resources import Resource
 from ..quantity import QuantityError, canonical, parse
 
@@ -87,7 +87,9 @@ class Capacity:
 
 
 def capacity_of(pool: Declaration, nodes: Iterable[Mapping[str, Any]]) -> Capacity:
-    """The sum over the nodes of a pool that are in the cluster."""
+    """The sum over the nodes of a pool that are in the cluster; of a pool whose nodes other clusters have, no limit."""
+    if pool.queue and pool.queue.backend == MULTIKUEUE:
+        return _no_limit(pool)
     own = [node for node in nodes if node["metadata"]["name"] in pool.nodes]
     amounts: Amounts = {"cpu": Fraction(0), "memory": Fraction(0)}
     for node in own:
@@ -99,6 +101,14 @@ def capacity_of(pool: Declaration, nodes: Iterable[Mapping[str, Any]]) -> Capaci
         if not row.listed:
             amounts[row.resource] = UNCOUNTED
     return Capacity(amounts, sum(slim_node(node).gpu_total for node in own), _places_of(pool, own))
+
+
+def _no_limit(pool: Declaration) -> Capacity:
+    """Worker clusters count what they have. Here, only what the quota of a namespace says is a limit."""
+    profile = catalog().profiles.get(pool.hardware.accelerator or DEFAULT_ACCELERATOR)
+    rows = [row.resource for row in profile.resources()] if profile else []
+    names = filter(None, ("cpu", *rows, pool.hardware.rdma_resource))
+    return Capacity({**dict.fromkeys(names, UNCOUNTED), "memory": UNCOUNTED * 2**30}, int(UNCOUNTED))
 
 
 def _places_of(pool: Declaration, nodes: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:

@@ -117,6 +117,13 @@ def with_refusals(row: dict[str, Any], refusals: Sequence[str]) -> dict[str, Any
     return {**row, "verdict": NEVER, "reason": reason, "hint": None, "preempts": [], "forbidden": list(refusals)}
 
 
+def as_dispatched(row: dict[str, Any], pool: str) -> dict[str, Any]:
+    """The row of a job that Kueue hands to another cluster: the nodes of this one do not matter."""
+    reason = f"Kueue chooses one of its worker clusters: pool {pool} has queue: multikueue"
+    none: dict[str, Any] = {name: [] for name in ("nodes", "preempts", "after", "changes")}
+    return {**row, **none, "verdict": UNKNOWN, "reason": reason, "hint": None, "runs_at": None, "dispatched": True}
+
+
 def preempts_in_vain(row: Mapping[str, Any]) -> bool:
     """Whether a job preempts others, and does not run for all that."""
     return bool(row["preempts"]) and row["verdict"] not in (AFTER_PREEMPTION, UNKNOWN)

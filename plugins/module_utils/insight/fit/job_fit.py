@@ -16,6 +16,7 @@ from ...cluster.declared import Declared
 from ...cluster.nodes import with_use
 from ...cluster.pod_facts import PlacedPod
 from ...cluster.read_jobs import JobId
+from ...jobs.job_queues import is_dispatched
 from ...jobs.runs.run_history import HISTORIES
 from ...jobs.select import SelectedJob
 from ...kube.client import Client
@@ -27,7 +28,7 @@ from ...labels import HISTORY, LEDGER, MANAGED
 from ..history.job_ends import JobEnd, expected_ends, limited_service, run_lengths, slim_job
 from .fit import FitChange, FitJob, IsWanted, fit_jobs
 from .fit_changes import changed_jobs, room_of_pools
-from .fit_rows import Places, fit_row
+from .fit_rows import Places, as_dispatched, fit_row
 from .fit_snapshot import FitSnapshot, read_fit_snapshot
 from .job_cost import cost_of_job
 from .quota_rivals import with_quota_rivals
@@ -81,6 +82,10 @@ def rows_of(
         fit_row(fit, job.kind, places, ends, now, cluster.endless)
         | {"gpu_hours": cost_of_job(fit.job, job.objects[0], snapshot.quotas.get(fit.job.namespace), now)}
         for fit, job in zip(fits, jobs, strict=True)
+    ]
+    rows = [
+        as_dispatched(row, job.pool) if is_dispatched(declared.pools.get(job.pool)) else row
+        for row, job in zip(rows, jobs, strict=True)
     ]
     growing = declared.growing
     if not growing:

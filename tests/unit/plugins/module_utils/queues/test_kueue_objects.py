@@ -7,11 +7,18 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import Declaration, PoolQueue
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER, MANAGED_BY
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quantity import parse
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.provide_queues import queue_objects
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.teams import Capacity, Team, teams_in
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.teams import (
+    Capacity,
+    Team,
+    capacity_of,
+    share_problems,
+    teams_in,
+)
 
 GPU = "nvidia.com/gpu"
 POOL = Declaration("big", nodes={"node-1": None}, queue=PoolQueue("kueue"))
@@ -77,3 +84,24 @@ def test_a_used_up_budget_leaves_the_queue_as_it_is():
     """With a limit below its use, Kueue would let others preempt what runs."""
     used_up = resource_quota("{}", "gpuctl-gpu-hours-until-2026-12-01", **{f"requests.{GPU}": "0"})
     assert teams_in([resource_quota("{}"), used_up]) == teams_in([resource_quota("{}")])
+
+
+def test_a_manager_has_no_limits_but_those_of_quotas_and_asks_the_admission_check():
+    """Its nodes are those of other clusters, which know the shares."""
+    pool = Declaration("big", hardware=PoolHardware(rdma_resource="rdma/hca"), queue=PoolQueue("multikueue"))
+    teams = [Team("limited", {"big": 4}, ({f"requests.{GPU}": "3"},)), Team("free", {"big": 9})]
+    capacity = capacity_of(pool, [])
+    assert list(share_problems(pool, capacity, teams)) == []
+    objects = queue_objects(pool, capacity, teams)
+    assert [obj["kind"] for obj in objects] == ["ResourceFlavor", "Cohort", *["ClusterQueue"] * 2, *["LocalQueue"] * 2]
+    _flavor, cohort, limited, free = objects[:4]
+    assert {"cpu", "memory", GPU, "rdma/hca"} <= amounts(cohort).keys()
+    assert min(amounts(cohort).values()) >= 10**9
+    assert amounts(cohort)["memory"] > 10**18
+    for queue in (limited, free):
+        assert set(amounts(queue).values()) == {0}
+        assert queue["spec"]["admissionChecksStrategy"] == {"admissionChecks": [{"name": "gpuctl-multikueue"}]}
+    assert amounts(limited, "borrowingLimit") == {GPU: 3}
+    assert amounts(free, "borrowingLimit") == {}
+    (_cohort, plain, _local) = queue_objects(POOL, CAPACITY, teams[:1])[-3:]
+    assert "admissionChecksStrategy" not in plain["spec"]
