@@ -8,7 +8,7 @@
 #   gpuctl help
 #
 # Generated from tools/gpuctl_commands.yml and playbooks/vars/playbooks.yml by tools/generate_reference.py.
-_gpuctl_first="create apply delete get query describe add remove label scale logs cp submit move drain-cluster submit-training status fit accelerator-stack doctor advise usage history record-history monitoring idle expire budget extend pause resume restart rollback job-state copy onboard offboard workspace plan provision drift teardown notify requeue"
+_gpuctl_first="create apply delete get query describe add remove label scale logs cp submit move multikueue drain-cluster submit-training status fit accelerator-stack doctor advise usage history record-history monitoring idle expire budget extend pause resume restart rollback job-state copy onboard offboard workspace plan provision drift teardown notify requeue"
 
 _gpuctl_second() {
   case "$1" in
@@ -157,6 +157,11 @@ _gpuctl_command() {
     "move")
       book=move takes=one into='gpuctl_name' fixed=''
       summary='gpuctl move NAME'
+      opts=''
+      ;;
+    "multikueue")
+      book=multikueue takes=one into='' fixed=''
+      summary='gpuctl multikueue'
       opts=''
       ;;
     "drain-cluster")
@@ -331,6 +336,7 @@ _gpuctl_command() {
     logs) opts="-n=gpuctl_namespace --name=gpuctl_name --namespace=gpuctl_namespace --tail=gpuctl_tail --grep=gpuctl_grep --follow,gpuctl_follow --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     copy) opts="-n=gpuctl_namespace --name=gpuctl_name --local=gpuctl_local --remote=gpuctl_remote --direction=gpuctl_direction --pod=gpuctl_pod --namespace=gpuctl_namespace --allowed-namespaces=gpuctl_allowed_namespaces --hosts=gpuctl_hosts $opts" ;;
     move) opts="-f+gpuctl_src -n=gpuctl_namespace -A,gpuctl_all_namespaces --name=gpuctl_name --waiting=gpuctl_waiting --clusters=gpuctl_clusters --order=gpuctl_order --running,gpuctl_running --src=gpuctl_src --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --takeover,gpuctl_takeover --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --home=gpuctl_home --hosts=gpuctl_hosts $opts" ;;
+    multikueue) opts="--clusters=gpuctl_clusters --home=gpuctl_home --state=gpuctl_state --server=gpuctl_server --token-days=gpuctl_token_days --kueue-namespace=gpuctl_kueue_namespace --hosts=gpuctl_hosts $opts" ;;
     drain_cluster) opts="-n=gpuctl_namespace -A,gpuctl_all_namespaces --yes,gpuctl_confirm={{gpuctl_name|default}} --from=gpuctl_from --confirm=gpuctl_confirm --namespace=gpuctl_namespace --all-namespaces,gpuctl_all_namespaces --clusters=gpuctl_clusters --order=gpuctl_order --running,gpuctl_running --takeover,gpuctl_takeover --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --all,gpuctl_all --home=gpuctl_home --hosts=gpuctl_hosts $opts" ;;
     submit_training) opts="-n=gpuctl_namespace --name=gpuctl_name --image=gpuctl_image --cpu=gpuctl_cpu --memory=gpuctl_memory --command=gpuctl_command --gpu=gpuctl_gpu --gpu-type=gpuctl_gpu_type --node-count=gpuctl_node_count --pool=gpuctl_pool --priority=gpuctl_priority --description=gpuctl_description --workdirs=gpuctl_workdirs --namespace=gpuctl_namespace --wait,gpuctl_wait --rerun=gpuctl_rerun --on-immutable=gpuctl_on_immutable --recreate,gpuctl_recreate --preempt,gpuctl_preempt --strict,gpuctl_strict --takeover,gpuctl_takeover --upgrade,gpuctl_upgrade --force,gpuctl_force --force-conflicts,gpuctl_force_conflicts --wait-for=gpuctl_wait_for --wait-for-nodes,gpuctl_wait_for_nodes --wait-timeout=gpuctl_wait_timeout --allowed-namespaces=gpuctl_allowed_namespaces --notify-service=gpuctl_notify_service --all,gpuctl_all --show-objects,gpuctl_show_objects --clusters=gpuctl_clusters --order=gpuctl_order --assume-lost=gpuctl_assume_lost --home=gpuctl_home --hosts=gpuctl_hosts $opts" ;;
     fit) opts="-f+gpuctl_src -n=gpuctl_namespace --src=gpuctl_src --namespace=gpuctl_namespace --allowed-namespaces=gpuctl_allowed_namespaces --output=gpuctl_output --all,gpuctl_all --hosts=gpuctl_hosts $opts" ;;
@@ -397,6 +403,7 @@ cp JOB:PATH PATH | PATH JOB:PATH
 submit -f FILE...               Submit jobs and show their status
 move NAME                       Move placed jobs to clusters in which they run
                                 now
+multikueue                      Declare clusters as workers of MultiKueue
 drain-cluster                   Move all placed jobs off a cluster
 submit-training NAME            Submit a training without a manifest
 status [NAME]                   Show pools, quotas and jobs, and why jobs are

@@ -277,6 +277,10 @@ results:
       description: Kind and name of the Kubernetes workload.
       type: str
       sample: Job/qwen2-7b-sft
+    copy_of_kueue:
+      description: Whether MultiKueue has copied the job from another cluster, which has the job itself.
+      type: bool
+      version_added: 1.1.0
     created_at:
       description: Creation time.
       type: str

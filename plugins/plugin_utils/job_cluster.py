@@ -24,7 +24,7 @@ def job_cluster_problem(
     ``looked`` is what gpuctl_job_info with ``must_exist`` has returned for each cluster. A cluster that could not be
     asked may have a job of that name as well: that matters if the job is to be changed, which ``changes`` says.
     """
-    having = [cluster for cluster, result in looked.items() if result.get("results")]
+    having = [cluster for cluster, result in looked.items() if has_own_job(result)]
     silent = {cluster: result for cluster, result in looked.items() if not result.keys() & {"results", "not_found"}}
     shown = one_line(name)
     if len(having) > 1:
@@ -38,3 +38,8 @@ def job_cluster_problem(
         choose = choose_cluster(having[0], in_awx=in_awx)
         return f"job {shown} exists in {having[0]}, and may exist elsewhere. {choose} if that one is meant. {errors}"
     return None
+
+
+def has_own_job(looked: Mapping[str, Any]) -> bool:
+    """Whether a cluster has the job itself, not a copy that MultiKueue has made of it for another one."""
+    return any(not row.get("copy_of_kueue") for row in looked.get("results") or ())

@@ -20,6 +20,7 @@ from ..module_utils.kube.errors import as_sentence
 from ..module_utils.manifest.problems import abridged, enumerated, nearest
 from ..module_utils.printable import one_line
 from .cluster_hosts import GROUP, TAGS, clusters_of_play
+from .job_cluster import has_own_job
 
 FREE, CHEAPEST, LISTED = "free", "cheapest", "listed"
 REFUSED, NOT_ASKED = "refused", "not asked"
@@ -171,7 +172,7 @@ def decide(wish: Wish, inventory: Inventory, answers: Answers) -> Decision:
     if problem := _lost_problem(wish, inventory, answers):
         return Decision(problem)
     silent = [name for name in inventory.clusters if not looked.get(name, {}).keys() & {"results", "not_found"}]
-    having = [name for name in inventory.clusters if looked.get(name, {}).get("results")]
+    having = [name for name in inventory.clusters if has_own_job(looked.get(name, {}))]
     record = placed.get("cluster")
     if record and record not in wish.lost:
         decision = _as_recorded(wish, inventory, answers, silent, having)
@@ -247,6 +248,9 @@ def _anew(wish: Wish, inventory: Inventory, answers: Answers) -> Decision:
         return Decision(None, kept[0], f"stays in {kept[0]}, where it has run")
     rows = {each: cluster_row(each, wish, inventory, answers) for each in inventory.clusters}
     chosen = inventory.chosen(wish.chosen)
+    if manager := next((each for each in chosen if rows[each].get("dispatched")), None):
+        where = "where Kueue chooses one of its worker clusters (queue: multikueue)"
+        return Decision(None, manager, f"goes to {manager}, {where}")
     rank = rank_of(wish, inventory, chosen)
     possible = sorted((rows[each] for each in chosen if rows[each]["verdict"] in _RANKS), key=rank)
     if not possible:
@@ -284,7 +288,7 @@ def cluster_row(cluster: str, wish: Wish, inventory: Inventory, answers: Answers
     verdict = fit.get("verdict") or UNKNOWN
     reason = " ".join(filter(None, (fit.get("reason"), fit.get("hint")))) or "It is not known whether it runs there."
     runs = {"runs": SHORT_VERDICTS[verdict], "runs_at": fit.get("runs_at")}
-    return {**base, **runs, "verdict": verdict, "reason": reason}
+    return {**base, **runs, "verdict": verdict, "reason": reason, "dispatched": fit.get("dispatched", False)}
 
 
 def rank_of(wish: Wish, inventory: Inventory, chosen: Sequence[str]) -> Callable[[Result], tuple[Any, ...]]:

@@ -42,6 +42,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "gpuctl_node_label": {"nodes": ["a"], "labels": {"a": "b"}},
     "gpuctl_rbac": {"name": "a", "level": "read"},
     "gpuctl_kubeconfig": {"name": "a", "dest": "/tmp/nowhere/a.kubeconfig"},
+    "gpuctl_multikueue": {"workers": []},
     "gpuctl_workspace": {"namespace": "a"},
     "gpuctl_plan_info": {"src": ["/nowhere"]},
     "gpuctl_policy": {"name": "a", "state": "absent"},

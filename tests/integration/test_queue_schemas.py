@@ -12,20 +12,26 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.access.multikueue_objects import (
+    MULTIKUEUE_KINDS,
+    manager_objects,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import Declaration, PoolQueue
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import SECRET
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.backends import BACKENDS as ALL
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.provide_queues import plan_queues, queue_objects
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.teams import Team, capacity_of
 
 from .api import Api
 
-BACKENDS = {name: backend for name, backend in ALL.items() if backend.queue}
+BACKENDS = {name: backend for name, backend in ALL.items() if backend.queue and name != "multikueue"}
 NODE = {
     "metadata": {"name": "node-1", "labels": {"example.com/rack": "r1"}, "creationTimestamp": "2026-01-01T00:00:00Z"}
 }
 RESOURCES = {"cpu": "128", "memory": "1Ti", "pods": "250", "nvidia.com/gpu": "8", "aliyun.com/gpu-mem": "640"}
 NODES = [{**NODE, "status": {"allocatable": RESOURCES}}]
 PLURALS = {kind.kind: kind for backend in BACKENDS.values() for kind in backend.kinds}
+PLURALS |= {kind.kind: kind for kind in (*MULTIKUEUE_KINDS, SECRET)}
 
 
 @pytest.mark.parametrize("backend", sorted(BACKENDS))
@@ -48,6 +54,25 @@ def test_the_server_accepts_and_keeps_them(
     pool = Declaration(f"schema-{namespace}", "", {"node-1": None}, None, PoolHardware(topology=topology), queue)
     team = Team(namespace, {pool.name: 3}, ({"requests.nvidia.com/gpu": "6", "limits.cpu": "10", "pods": "4"},))
     desired = queue_objects(pool, capacity_of(pool, NODES), [team])
+    require_kept(api, desired)
+
+
+def test_the_server_accepts_and_keeps_those_of_multikueue(api: Api, namespace: str):
+    """The queues of a manager, and what Kueue connects to workers by."""
+    groups = {group["name"] for group in api.call("GET", "/apis")[1]["groups"]}
+    if "kueue.x-k8s.io" not in groups:
+        pytest.skip("this cluster does not have the CRDs of kueue")
+    pool = Declaration(
+        f"schema-{namespace}",
+        hardware=PoolHardware(topology={"rack": "example.com/rack"}, rdma_resource="rdma/hca"),
+        queue=PoolQueue("multikueue"),
+    )
+    team = Team(namespace, {pool.name: 3}, ({"requests.nvidia.com/gpu": "6"},))
+    queues = queue_objects(pool, capacity_of(pool, []), [team])
+    require_kept(api, [*queues, *manager_objects({f"one-{namespace}": "a", f"two-{namespace}": "b"}, namespace)])
+
+
+def require_kept(api: Api, desired: list[dict[str, Any]]) -> None:
     written: list[dict[str, Any]] = []
     try:
         for obj in desired:

@@ -32,6 +32,7 @@ NOT_INJECTED = {
     "gpuctl_extend": "patches as gpuctl_job does; integration/test_expire.py",
     "gpuctl_idle": "pauses as gpuctl_job does",
     "gpuctl_kubeconfig": "writes a file, and requests a token",
+    "gpuctl_multikueue": "reads what it has declared itself, and requests tokens: integration/test_multikueue.py",
     "gpuctl_notify": "writes to a webhook; test_notify.py",
     "gpuctl_placement": "writes one object by a create or under its version; integration/test_placement.py",
 }
@@ -45,6 +46,7 @@ NOT_FUZZED = {
 OTHER_PLAYBOOKS = {
     "accelerator_stack": ("redteam/test_stores.py", "ACCELERATORS_CONFIG_MAP"),
     "copy": ("redteam/test_log.py", "local_path"),
+    "multikueue": ("integration/test_multikueue.py", "declare"),
     "drain_cluster": ("unit/plugins/plugin_utils/test_moving.py", "FORGED"),
     "monitoring": ("redteam/test_volume.py", "monitoring"),
     "move": ("unit/plugins/plugin_utils/test_moving.py", "FORGED"),

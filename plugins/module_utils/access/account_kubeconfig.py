@@ -37,7 +37,7 @@ from .kubeconfig_file import (
     user_entry_name,
 )
 
-_MOST_DAYS = 3650
+MOST_DAYS = 3650
 _CLOCKS_DIFFER = 300  # seconds
 
 
@@ -87,8 +87,8 @@ def _validate_options(options: KubeconfigOptions) -> None:
         errors.append(f"job_namespace: {problem}")
     if options.server and not is_http_url(options.server):
         errors.append(f"server: not the URL of an API server: {options.server}. Use one such as https://10.0.0.1:6443.")
-    if not 1 <= options.days <= _MOST_DAYS:
-        errors.append(f"days: {options.days} is out of range. Use 1 to {_MOST_DAYS}.")
+    if not 1 <= options.days <= MOST_DAYS:
+        errors.append(f"days: {options.days} is out of range. Use 1 to {MOST_DAYS}.")
     if not 0 <= options.renew_days < max(options.days, 1):
         errors.append(f"renew_days: {options.renew_days} is out of range. Use less than days, {options.days}.")
     if errors:
@@ -212,10 +212,10 @@ def _credentials(task: Task[KubeconfigOptions], former: dict[str, Any]) -> _Cred
     return None if task.check_mode else _issue(task)
 
 
-def _create_token(client: Client, options: KubeconfigOptions) -> tuple[str, str]:
-    """A token, and when it expires: the server may grant less time than asked for."""
-    path, kind = f"{SERVICE_ACCOUNT.path(options.namespace, options.name)}/token", "TokenRequest"
-    spec = {"expirationSeconds": options.days * DAY}
+def create_token(client: Client, namespace: str, name: str, days: int) -> tuple[str, str]:
+    """A token of a service account, and when it expires: the server may grant less time than asked for."""
+    path, kind = f"{SERVICE_ACCOUNT.path(namespace, name)}/token", "TokenRequest"
+    spec = {"expirationSeconds": days * DAY}
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": kind, "spec": spec}
     status = client.transport.request("POST", path, Expected(kind), body=request).get("status") or {}
     return str(status.get("token") or ""), str(status.get("expirationTimestamp") or "")
@@ -224,7 +224,7 @@ def _create_token(client: Client, options: KubeconfigOptions) -> tuple[str, str]
 def _issue(task: Task[KubeconfigOptions]) -> _Credentials:
     options = task.options
     try:
-        token, expires = _create_token(task.client(), options)
+        token, expires = create_token(task.client(), options.namespace, options.name, options.days)
     except ApiError as error:
         raise TaskFailed(f"no token for service account {options.name}: {error}. Nothing was changed.") from None
     task.mask([token])

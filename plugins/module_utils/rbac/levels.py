@@ -30,6 +30,7 @@ from ..permissions import (
     SUBMIT,
     SUBMIT_CLUSTER,
     SUBMIT_POOLS,
+    Permissions,
 )
 
 _GROUP = "rbac.authorization.k8s.io"
@@ -154,17 +155,22 @@ def managed_object(resource: Resource, name: str, namespace: str | None = None) 
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": sparse(metadata)}
 
 
-def _rules(part: str) -> list[Object]:
+def role_rules(permissions: Permissions) -> list[Object]:
     """The rules of a role: resources of one group with the same verbs share a rule."""
     verbs: dict[tuple[str, str], dict[str, None]] = {}
-    for allowed, resources in PERMISSIONS[part]:
+    for allowed, resources in permissions:
         for resource in resources.split():
             name, _dot, group = resource.partition(".")
             verbs.setdefault((group, name), {}).update(dict.fromkeys(allowed.split()))
     names: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (group, name), verbs_of_name in sorted(verbs.items()):
         names.setdefault((group, tuple(verbs_of_name)), []).append(name)
-    rules = [_policy_rule(group, names[group, allowed], allowed) for group, allowed in sorted(names)]
+    return [_policy_rule(group, names[group, allowed], allowed) for group, allowed in sorted(names)]
+
+
+def _rules(part: str) -> list[Object]:
+    """Those of a level, with what it may do with objects of certain names."""
+    rules = role_rules(PERMISSIONS[part])
     names_of = {
         "leases": [labels.POOLS_LEASE],
         "secrets": [labels.PULL_SECRET, labels.TOKEN_SECRET],

@@ -186,7 +186,7 @@ def _plan_present(task: Task[RbacOptions]) -> Plan:
         lambda obj: bound.get(object_id(obj)) or _live_object(task, obj), desired, task.client().concurrency
     )
     live = dict(zip(map(object_id, desired), read, strict=True))
-    _require_managed(obj for obj in live.values() if obj)
+    require_managed(obj for obj in live.values() if obj)
     steps = [*_account_steps(task, subject), *(step_for(obj, live[object_id(obj)]) for obj in desired)]
     # Last, so that an account that changes its level always has one.
     others = {} if options.append else bound
@@ -261,7 +261,8 @@ def _live_object(task: Task[RbacOptions], obj: Object) -> Object | None:
     return task.client().get(resource_of(obj), metadata.get("namespace"), metadata["name"])
 
 
-def _require_managed(found: Iterable[Object]) -> None:
+def require_managed(found: Iterable[Object]) -> None:
+    """Raises TaskFailed with those that this collection did not make."""
     unmanaged = [
         f"{obj['kind']} {obj['metadata']['name']} exists and does not belong to gpuctl. Delete it, or label it "
         f"app.kubernetes.io/managed-by=runwhere.gpuctl."

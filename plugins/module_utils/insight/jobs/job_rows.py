@@ -29,6 +29,7 @@ from ...labels import (
     job_name_of,
 )
 
+MULTIKUEUE_ORIGIN = "kueue.x-k8s.io/multikueue-origin"  # a label of what Kueue has copied from another cluster
 UNKNOWN = "Unknown"
 """The status of what cannot be read."""
 
@@ -58,6 +59,7 @@ def job_row(workload: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "submitted_by": submitter_title(workload),
         "managed": labels.get(MANAGED_BY) == FIELD_MANAGER,
         "workload": f"{workload['kind']}/{metadata['name']}",
+        "copy_of_kueue": MULTIKUEUE_ORIGIN in labels,
         "created_at": metadata["creationTimestamp"],
         "started_at": status.get("startTime"),
         "finished_at": finished_at(status),

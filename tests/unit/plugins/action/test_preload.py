@@ -48,6 +48,7 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
     ("gpuctl_policy", {"name": "company", "state": "absent"}),
     ("gpuctl_stack", {"name": "nvidia", "state": "absent"}),
     ("gpuctl_monitoring_info", {}),
+    ("gpuctl_multikueue", {"workers": [], "kueue_namespace": "default"}),
     ("gpuctl_kubeconfig", {"name": "default", "namespace": "default", "dest": os.devnull + "x", "state": "absent"}),
     ("gpuctl_copy", {"name": "running", "local_path": __file__, "remote_path": "/copied"}),
 ]
@@ -77,7 +78,10 @@ print(json.dumps(sorted(name for name in set(sys.modules) - before if name.split
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     directory = tmp_path_factory.mktemp("cluster")
     path = directory / "kubeconfig"
-    with Cluster(nodes=1, exec_root=directory).running() as cluster, prometheus_double(utilized) as server:
+    with (
+        Cluster(nodes=1, addons={"kueue"}, exec_root=directory).running() as cluster,
+        prometheus_double(utilized) as server,
+    ):
         os.environ["GPUCTL_PROMETHEUS_URL"] = server.url
         cluster.kubeconfig(path)
         job = {**JOB, "job": {"name": "running", "time_limit": "8h"}}

@@ -71,6 +71,7 @@ def test_a_job() -> None:
         "submitted_by": None,
         "managed": True,
         "workload": "Job/x",
+        "copy_of_kueue": False,
         "created_at": "2026-01-01T00:00:00Z",
         "started_at": "2026-01-01T00:01:00Z",
         "finished_at": None,
