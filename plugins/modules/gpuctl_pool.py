@@ -149,7 +149,7 @@ options:
     version_added: 1.1.0
   queue:
     description:
-      - How jobs wait for the pool. V(kueue), V(volcano), V(native), or a dictionary with one of them as C(backend) and any of
+      - How jobs wait for the pool. V(kueue), V(volcano), V(native), V(multikueue), or a dictionary with one of them as C(backend) and any of
         C(borrowing_limit), C(lending_limit) and C(preemption), as in the manifest of a pool. V(kueue) requires Kueue 0.15 or
         later in the cluster, and V(volcano) Volcano 1.11 or later.
       - A training in such a pool starts once there is room for all of its nodes. In Kueue and Volcano, each namespace with a quota has
@@ -157,6 +157,8 @@ options:
       - The module creates a ResourceFlavor and a Cohort for the pool, with a Topology if it declares O(topology), and a ClusterQueue
         and a LocalQueue for each namespace with a quota. In Volcano, it creates a Queue for each namespace with a quota, and with
         O(topology) a HyperNode for each place. It deletes only those that it has created.
+      - With V(multikueue), Kueue hands the trainings of the pool to other clusters, see M(runwhere.gpuctl.gpuctl_multikueue). The pool has no nodes
+        here, and no other key.
       - V(native) requires only Kubernetes 1.36 with its alpha API C(scheduling.k8s.io/v1alpha2) and the feature gates
         C(GenericWorkload), C(GangScheduling) and C(WorkloadWithJob). It has no order of jobs, and no shares or limits of teams.
       - If unset, the queue of the pool is kept. An empty value removes it. Jobs that run go on, and stay in the queue they started in.
