@@ -15,15 +15,14 @@ description:
   - Compares what tasks have registered so far for the clusters of a play.
 options:
   _terms:
-    description: Names of clusters and of groups of them, to which jobs may move.
+    description: Names of clusters and of groups of them, to which jobs may move. By default, those of their manifests.
     type: list
     elements: str
-    required: true
   order:
-    description: Which of the clusters comes first in which a job runs now.
+    description: Which of the clusters comes first in which a job runs now. By default, what its manifest says.
     type: str
-    choices: [free, cheapest, listed]
-    default: free
+    choices: [free, cheapest, listed, '']
+    default: ''
   name:
     description: The job that moves.
     type: str

@@ -16,15 +16,14 @@ description:
     C(gpuctl_claimed).
 options:
   _terms:
-    description: Names of clusters and of groups of them, in which the job may be submitted.
+    description: Names of clusters and of groups of them, in which the job may be submitted. By default, those of its manifest.
     type: list
     elements: str
-    required: true
   order:
-    description: Which of the clusters comes first in which the job runs equally soon.
+    description: Which of the clusters comes first in which the job runs equally soon. By default, what its manifest says.
     type: str
-    choices: [free, cheapest, listed]
-    default: free
+    choices: [free, cheapest, listed, '']
+    default: ''
   assume_lost:
     description: Clusters that are given up.
     type: list
@@ -63,6 +62,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.placing import (
     read_inventory,
     registered_results,
 )
+from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.variable_problems import unplaced_problem
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]
@@ -80,10 +80,19 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         )
         inventory = read_inventory(given, self.get_option("home") or None)
         answers = _answers(given, inventory.clusters)
-        if problem := inventory_problem(wish, inventory):
+        problem = inventory_problem(wish, inventory)
+        if not problem and "name" in answers.placed:
+            said = answers.placed.get("placement")
+            if said is None and not wish.chosen:
+                name = f"runwhere.gpuctl.{given.get('gpuctl_playbook')}"
+                problem = unplaced_problem(name, inventory.in_play, in_awx=wish.in_awx)
+            wish = wish.with_manifest(said)
+            problem = problem or inventory_problem(wish, inventory)
+        if problem:
             decision = Decision(problem)
         else:
-            decision = decide(wish, inventory, answers) if answers.placed else Decision()
+            is_asked = answers.looked or (answers.placed and "name" not in answers.placed)
+            decision = decide(wish, inventory, answers) if is_asked else Decision()
         return [decision.as_result(str(answers.placed.get("name") or ""))]
 
 

@@ -87,6 +87,15 @@ options:
     description: Kind of the job that O(name) specifies. The task fails if the job has another kind.
     type: str
     choices: [training, inference, notebook, compute]
+  cluster_names:
+    description:
+      - What manifests may call the cluster of the task in C(placement), the name of its host in the inventory first, then its groups. With
+        V(present) for O(state), a manifest that is for other clusters is refused.
+      - Without it, such a manifest is a warning. With an empty list, C(placement) is not compared.
+      - The playbook C(submit) sets it, or chooses among several clusters by C(placement).
+    type: list
+    elements: str
+    version_added: 1.1.0
   namespace:
     description:
       - Namespace of the job O(name), and of jobs whose manifest does not specify one.

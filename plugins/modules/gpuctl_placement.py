@@ -76,6 +76,11 @@ options:
         of the playbook C(submit) changes the job.
       - With the two clusters the other way around, the job stays where it was.
     type: str
+  placement:
+    description:
+      - What C(placement) of the manifest of the job O(name) says. It is recorded, and moves keep to it. An empty dictionary if it says
+        nothing. By default, what is recorded stays.
+    type: dict
   clusters:
     description: With O(state=absent), release the placement only if it is in one of these clusters. By default in any.
     type: list
@@ -173,6 +178,11 @@ moved_from:
   type: list
   elements: dict
   sample: [{cluster: oregon, by: alice on laptop, at: "2026-03-02T10:00:00.000000Z"}]
+placement:
+  description: What C(placement) of the manifest says, or with O(name), what is recorded of that. V(none) if it says nothing.
+  returned: if a job is given
+  type: dict
+  sample: {clusters: [lyon], groups: [], order: free}
 placements:
   description: Without a job, the placement of each job, with the values above.
   returned: if no job is given

@@ -48,7 +48,7 @@ class MoveWish:
 class Candidate:
     """A job that may move. ``target`` is where it goes already, ``status`` that in ``source``, if it has the job.
 
-    ``error``: why it cannot be moved. ``stays``: why it is not.
+    ``error``: why it cannot be moved. ``stays``: why it is not. ``placement``: what its manifest says of that.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Candidate:
     created_at: str = ""
     error: str | None = None
     stays: str | None = None
+    placement: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +132,9 @@ def _candidate(
         target=cluster if leaving else None,
         status=status,
         created_at=str(row.get("created_at") or ""),
+        placement=placed.get("placement"),
     )
+    wish = replace(wish, to=wish.to.with_manifest(candidate.placement))
     if error := _why_not(wish, inventory, candidate, live, looked):
         wanted = wish.name or source == wish.source or wish.waiting is not None
         return replace(candidate, error=error) if wanted else None
@@ -236,6 +239,7 @@ def _manifest_problem(run: Result, recorded: Result) -> str | None:
 def _where(wish: MoveWish, inventory: Inventory, candidate: Candidate, run: Result, steps: Steps) -> Move:
     """The cluster that the job goes to, or back to."""
     source, status = candidate.source, candidate.status
+    to = wish.to.with_manifest(candidate.placement)
     judged = {cluster: _only(candidate, result) for cluster, result in steps.judged.items()}
     own = next(iter(judged[source]["results"]), None)
     answer = message_of(steps.judged[source]) if own is None else own.get("error")
@@ -253,16 +257,14 @@ def _where(wish: MoveWish, inventory: Inventory, candidate: Candidate, run: Resu
         return Move(target=candidate.target, reason=f"goes from {source} to {candidate.target}, as was begun before")
     silent = {each: steps.looked.get(each, {}) for each in inventory.clusters if each not in judged}
     answers = Answers(judged={**silent, **judged})
-    others = [each for each in inventory.chosen(wish.to.chosen) if each != source]
-    asked = [cluster_row(each, wish.to, inventory, answers) for each in others]
+    others = [each for each in inventory.chosen(to.chosen) if each != source]
+    asked = [cluster_row(each, to, inventory, answers) for each in others]
     rows = list(_reachable(asked, inventory, candidate, run))
-    possible = sorted((row for row in rows if row["verdict"] == NOW), key=rank_of(wish.to, inventory, others))
+    possible = sorted((row for row in rows if row["verdict"] == NOW), key=rank_of(to, inventory, others))
     if possible:
         target = possible[0]["cluster"]
         return Move(target=target, reason=f"moves from {source} to {target}, where it runs now")
-    reasons = [f"{row['cluster']} ({row['runs']}): {row['reason']}" for row in rows] or [
-        "gpuctl_clusters has no other."
-    ]
+    reasons = [f"{row['cluster']} ({row['runs']}): {row['reason']}" for row in rows] or [f"{to.by} has no other."]
     stays = f"It would run now in no other cluster. {' '.join(reasons)}"
     return Move(error=stays) if wish.name else Move(stays=stays)
 

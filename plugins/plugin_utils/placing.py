@@ -11,7 +11,8 @@ unless that cluster is given up by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 from ..module_utils.insight.fit.fit import AFTER_JOBS, AFTER_PREEMPTION, NEVER, NOW, UNKNOWN
@@ -23,6 +24,7 @@ from .cluster_hosts import GROUP, TAGS, clusters_of_play
 from .job_cluster import has_own_job
 
 FREE, CHEAPEST, LISTED = "free", "cheapest", "listed"
+PLACEMENT = "placement in the manifest"
 REFUSED, NOT_ASKED = "refused", "not asked"
 
 # The best first. Where it is not known whether a job runs, it may at least; where it never runs, it is not placed.
@@ -41,12 +43,25 @@ Result = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What is asked for: ``chosen`` are names of clusters and groups, ``lost`` the clusters that are given up."""
+    """What is asked for: ``chosen`` are names of clusters and groups, ``lost`` the clusters that are given up.
+
+    ``by`` names what says so: variables, or placement in the manifest.
+    """
 
     chosen: Sequence[str]
     order: str = FREE
     lost: Sequence[str] = ()
     in_awx: bool = False
+    by: str = GROUP
+
+    def with_manifest(self, placement: Mapping[str, Any] | None) -> Wish:
+        """The wish for a job: what placement in its manifest says counts where variables say nothing."""
+        said = placement or {}
+        named = [*said.get("clusters", ()), *said.get("groups", ())]
+        by = self.by if self.chosen or placement is None else PLACEMENT
+        return replace(
+            self, chosen=self.chosen or named or ["all"], order=self.order or said.get("order") or FREE, by=by
+        )
 
     def giving_up(self, clusters: Sequence[str]) -> str:
         """How to go on without clusters that do not answer."""
@@ -151,7 +166,7 @@ def inventory_problem(wish: Wish, inventory: Inventory) -> str | None:
     if unknown := [name for name in wish.chosen if not inventory.chosen([name])]:
         meant = nearest(unknown[0], [*clusters, *inventory.groups])
         hint = f"Did you mean {meant}?" if meant else f"Use {abridged(clusters, _NAMED)}, or a group of them."
-        return f"gpuctl_clusters: no cluster or group of clusters: {one_line(unknown[0])}. {hint}"
+        return f"{wish.by}: no cluster or group of clusters: {one_line(unknown[0])}. {hint}"
     if inventory.home not in clusters:
         what = f"no cluster of the inventory: {one_line(inventory.home)}" if inventory.home else "not set"
         return (
@@ -160,7 +175,8 @@ def inventory_problem(wish: Wish, inventory: Inventory) -> str | None:
         )
     unpriced = [name for name in inventory.chosen(wish.chosen) if name not in inventory.prices]
     if wish.order == CHEAPEST and unpriced:
-        return f"gpuctl_order=cheapest: no price of {abridged(unpriced, _NAMED)}. Add the tag price in the inventory."
+        order = "gpuctl_order=cheapest" if wish.by == GROUP else f"{wish.by}: order cheapest"
+        return f"{order}: no price of {abridged(unpriced, _NAMED)}. Add the tag price in the inventory."
     return None
 
 
@@ -184,7 +200,14 @@ def decide(wish: Wish, inventory: Inventory, answers: Answers) -> Decision:
         decision = Decision(None, having[0], f"stays in {having[0]}, where it was submitted before")
     else:
         decision = _anew(wish, inventory, answers) if answers.judged else Decision()
-    return _as_claimed(decision, answers)
+    return _as_claimed(_as_manifest(decision, wish, inventory), answers)
+
+
+def _as_manifest(decision: Decision, wish: Wish, inventory: Inventory) -> Decision:
+    """A job stays where it is, also if its manifest is for other clusters by now."""
+    if wish.by == GROUP or not decision.cluster or decision.cluster in inventory.chosen(wish.chosen):
+        return decision
+    return replace(decision, reason=f"{decision.reason}, which is not in {wish.by} any more")
 
 
 def _lost_problem(wish: Wish, inventory: Inventory, answers: Answers) -> str | None:
@@ -296,7 +319,7 @@ def rank_of(wish: Wish, inventory: Inventory, chosen: Sequence[str]) -> Callable
     order = chosen if wish.order == LISTED else inventory.clusters
 
     def rank(row: Result) -> tuple[Any, ...]:
-        price = row["price"] if wish.order == CHEAPEST else 0
+        price = 0 if wish.order != CHEAPEST else inf if row["price"] is None else row["price"]
         at = row["runs_at"] or "~"  # after all times
         return _RANKS.index(row["verdict"]), price, at, order.index(row["cluster"])
 
@@ -306,7 +329,7 @@ def rank_of(wish: Wish, inventory: Inventory, chosen: Sequence[str]) -> Callable
 def _passed_over(row: Result, first: Result, wish: Wish, chosen: Sequence[str]) -> Result:
     """The row of a cluster that is not taken, with the reason."""
     if row["cluster"] not in chosen:
-        return {**row, "reason": "It is not in gpuctl_clusters."}
+        return {**row, "reason": f"It is not in {wish.by}."}
     if row["verdict"] != first["verdict"]:
         return row
     if wish.order == CHEAPEST and row["price"] > first["price"]:

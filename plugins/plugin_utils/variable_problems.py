@@ -97,14 +97,15 @@ def several_clusters(
         return [f"{_PLACED} is for jobs that are submitted. Leave out gpuctl_state."]
     if len(clusters) < 2:
         return []
-    these = f"and these are {len(clusters)}: {abridged(clusters, 3)}. {choose_cluster(clusters[0], in_awx=in_awx)}"
+    these = _these(clusters, in_awx)
+    # Manifests may say themselves where a job may go.
+    may_say = values.get("gpuctl_home") not in _OFF and values.get("gpuctl_state") in (*_OFF, "present")
+    is_placed = is_placed or (may_say and "gpuctl_home" in playbook.variables)
     is_found = playbook.clusters == "of_job" and values.get("gpuctl_name") and "," not in str(values["gpuctl_name"])
     if (playbook.clusters == "one" and not is_placed) or (playbook.clusters == "of_job" and not is_found):
-        setting = f"the extra variable {_PLACED}=all" if in_awx else f"-e {_PLACED}=all"
-        what = (
-            "the job goes to one in which it runs" if "gpuctl_home" in playbook.variables else "it acts in each of them"
-        )
-        placed = f" With {setting}, {what}." if _PLACED in playbook.variables else ""
+        if "gpuctl_home" in playbook.variables and _PLACED in playbook.variables:
+            return [unplaced_problem(playbook.full_name, clusters, in_awx=in_awx)]
+        placed = f" With {_setting(in_awx)}, it acts in each of them." if _PLACED in playbook.variables else ""
         return [f"{playbook.full_name} is for one cluster, {these}.{placed}"]
     problems = [f"{name} is for one cluster, {these}." for name in _ENDLESS if values.get(name) not in _OFF]
     return problems + [
@@ -112,6 +113,20 @@ def several_clusters(
         for name in _WRITTEN
         if values.get(name) and not _is_one_file(playbook, str(values[name])) and host not in str(values[name])
     ]
+
+
+def unplaced_problem(playbook: str, clusters: Sequence[str], *, in_awx: bool) -> str:
+    """What to say if nothing chooses among several clusters."""
+    placed = f"With {_setting(in_awx)}, the job goes to one in which it runs."
+    return f"{playbook} is for one cluster, {_these(clusters, in_awx)}. {placed}"
+
+
+def _these(clusters: Sequence[str], in_awx: bool) -> str:
+    return f"and these are {len(clusters)}: {abridged(clusters, 3)}. {choose_cluster(clusters[0], in_awx=in_awx)}"
+
+
+def _setting(in_awx: bool) -> str:
+    return f"the extra variable {_PLACED}=all" if in_awx else f"-e {_PLACED}=all"
 
 
 def _is_one_file(playbook: Playbook, path: str) -> bool:

@@ -21,7 +21,7 @@ from kubesim import Cluster
 
 from .ansible import Ansible, Run
 from .api import Api, eventually
-from .manifests import training
+from .manifests import compute, training
 from .recorder import Recorder
 
 NAMES = ("east", "west", "north")
@@ -236,6 +236,69 @@ def test_what_is_asked_for_is_checked_before_any_request(sites: Sites) -> None:
     two = [SFT, training("other")]
     (sites.ansible.directory / "sft.yaml").write_text(yaml.safe_dump_all(two))
     assert "a placement is for one job, and these are 2: sft, other. Submit each by itself." in words(sites.submit())
+
+
+def test_the_manifest_says_where_a_job_may_go(sites: Sites) -> None:
+    """Variables count more. What it says is recorded, and a change of that alone restarts nothing."""
+
+    def write(**said: Any) -> None:
+        (sites.ansible.directory / "sft.yaml").write_text(yaml.safe_dump({**SFT, "placement": said} if said else SFT))
+
+    def submit(*arguments: str) -> Run:
+        sites.begin()
+        return sites.playbook("submit", "-e", "gpuctl_src=sft.yaml", *arguments)
+
+    def uid() -> str:
+        (found,) = [obj for obj in sites.clusters["north"].objects() if obj["kind"] == "Job"]
+        return str(found["metadata"]["uid"])
+
+    write(clusters=["west"], groups=["side_n"], order="cheapest")
+    chosen = submit("-e", "gpuctl_clusters=east", "--check")
+    assert "Job sft goes to east, where it runs now." in words(chosen)
+    run = submit()
+    assert run.status == 0, run.output
+    assert "Job sft goes to north, where it runs now." in words(run)
+    assert "east (now): It is not in placement in the manifest." in words(run)
+    assert "west (now): It runs there as soon, and costs more than in north." in words(run)
+    said = {"clusters": ["west"], "groups": ["side_n"], "order": "cheapest"}
+    assert json.loads(sites.record()["placement"]) == said
+    first = uid()
+    again = submit()
+    assert (again.status, sites.writes) == (0, []), again.output
+
+    write(clusters=["west"])
+    changed = submit()
+    assert changed.status == 0, changed.output
+    assert "Job sft stays in north, where it is placed since " in words(changed)
+    assert "which is not in placement in the manifest any more." in words(changed)
+    assert sites.writes == ["east: PATCH /api/v1/namespaces/default/configmaps/gpuctl-placement-sft"]
+    assert (uid(), json.loads(sites.record()["placement"])["clusters"]) == (first, ["west"])
+    assert (submit().status, sites.writes) == (0, [])
+
+    write()
+    without = submit()
+    assert without.status == 2
+    assert "runwhere.gpuctl.submit is for one cluster, and these are 3: east, north, west." in words(without)
+    assert sites.writes == []
+    assert submit("-e", "gpuctl_clusters=all").status == 0
+    assert (uid(), sites.record()["placement"]) == (first, "")
+
+
+def test_a_manifest_for_other_clusters_is_refused(sites: Sites) -> None:
+    (sites.ansible.directory / "sft.yaml").write_text(yaml.safe_dump({**SFT, "placement": {"clusters": ["west"]}}))
+    source = ["-e", "gpuctl_src=sft.yaml"]
+    for arguments in (["--limit", "north"], ["-i", "localhost,"]):
+        run = sites.playbook("submit", *source, *arguments)
+        assert run.status == 2, run.output
+        here = arguments[1].rstrip(",")
+        assert f"sft.yaml, document 1, placement: the job is for west, and this cluster is {here}." in words(run)
+    assert (sites.copies(), sites.writes) == ([], [])
+    assert sites.playbook("submit", *source, "--limit", "west").status == 0
+    assert (sites.copies(), sites.record()) == (["west"], {})
+    (sites.ansible.directory / "sft.yaml").write_text(yaml.safe_dump({**SFT, "placement": {"clusters": ["wset"]}}))
+    misspelt = sites.playbook("submit", *source)
+    said = "placement in the manifest: no cluster or group of clusters: wset. Did you mean west?"
+    assert (misspelt.status, said in words(misspelt)) == (2, True), misspelt.output
 
 
 def test_a_misspelt_home_is_named(sites: Sites) -> None:
@@ -495,6 +558,26 @@ def test_a_placement_moves(ansible: Ansible, recorder: Recorder, submitter: Api,
     same = placement(ansible, namespace, name="sft", cluster="west", move_from="west")
     assert "move_from: west is cluster as well. Name the cluster that the job leaves." in same.message
     assert "no job given. Set one of name, src and definition" in placement(ansible, namespace, state="absent").message
+
+
+def test_a_task_that_does_not_know_its_cluster_says_so(ansible: Ansible, namespace: str) -> None:
+    """Also of a manifest that names its cluster, which may be another one. A rollback applies what is recorded."""
+    said = {**compute("web"), "placement": {"clusters": ["west"], "order": "listed"}}
+    for names, warns in ((None, True), ([], False), (["west", "eu"], False)):
+        given = {} if names is None else {"cluster_names": names}
+        found = ansible.job(definition=said, namespace=namespace, **given)
+        assert not found.failed, found.message
+        text = "placement of job web: not compared, because it is not known which cluster this is."
+        assert (text in " ".join(found.screen.split())) is warns
+    other = ansible.job(definition=said, namespace=namespace, cluster_names=["east"])
+    assert "placement: the job is for west, and this cluster is east." in other.message
+    assert not ansible.job(definition=said, namespace=namespace, wait=True, wait_timeout=60).failed
+    newer = {**said, "environment": {**said["environment"], "command": ["other"]}}
+    assert ansible.job(definition=newer, namespace=namespace, cluster_names=[]).changed
+    back = ansible.job(name="web", namespace=namespace, state="rolled_back")
+    assert (back.changed, "not compared" in back.screen) == (True, False)
+    history = ansible.module("gpuctl_job_history_info", namespaces=[namespace], manifests=True).result["results"]
+    assert history[0]["manifest"]["placement"] == said["placement"]
 
 
 def test_what_is_no_record_is_left_alone(ansible: Ansible, api: Api, namespace: str) -> None:

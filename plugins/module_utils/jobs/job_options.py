@@ -23,6 +23,7 @@ class JobOptions(ConcurrencyOptions, NamespaceOptions, DeclaringOptions):
     policy: str | None = option("path")
     name: str | None = option("str")
     kind: str | None = option("str", choices=list(JOB_KINDS))
+    cluster_names: list[str] | None = option("list", elements="str")
     namespace: str | None = option("str")
     confirm: str | None = option("str")
     missing_ok: bool = option("bool", default=True)

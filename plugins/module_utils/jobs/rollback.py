@@ -63,7 +63,7 @@ def with_recorded_manifests(task: Task[JobOptions]) -> Task[JobOptions]:
             manifests.append({**manifest, "job": {**manifest["job"], "namespace": job[0], "name": job[1]}})
     if problems:
         raise TaskFailed.before_any_write(problems)
-    applied = replace(options, state="present", name=None, kind=None, src=None, definition=manifests)
+    applied = replace(options, state="present", name=None, kind=None, src=None, definition=manifests, cluster_names=[])
     return task.with_options(applied)
 
 

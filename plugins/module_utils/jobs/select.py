@@ -12,6 +12,7 @@ from ..cluster.admission import JobQueue
 from ..cluster.declared import Declared
 from ..kube.errors import KubeError
 from ..labels import DEFAULT_NAMESPACE, DEFAULT_POOL
+from ..manifest.problems import abridged
 from ..manifest.secrets import secret_values
 from ..namespaces import allowed_namespaces, job_namespace_problem, namespace_problem, own_namespace, require_job_name
 from ..task import Task, TaskFailed
@@ -245,6 +246,9 @@ def _from_manifests(task: Task[JobOptions], builds_objects: bool) -> list[Select
             else:
                 refused.append(f"{document.origin}: replicas of {model.kind} {model.job.name}: {reason}")
                 continue
+        if problem := _placement_problem(task, model, options.cluster_names):
+            refused.append(f"{document.origin}, placement: {problem}")
+            continue
         jobs.append(
             SelectedJob(
                 namespace,
@@ -273,6 +277,25 @@ def _from_manifests(task: Task[JobOptions], builds_objects: bool) -> list[Select
             f"M(gpuctl_pool,gpuctl_quota) for the others."
         )
     return jobs
+
+
+def _placement_problem(task: Task[JobOptions], model: JobManifest, names: Sequence[str] | None) -> str | None:
+    """Why a job does not belong in the cluster of the task, which inventories know by ``names``."""
+    if model.placement is None or names == []:
+        return None
+    if names is None:
+        task.warn(
+            f"placement of job {model.job.name}: not compared, because it is not known which cluster this is. The "
+            f"playbook submit compares it, or set O(cluster_names)."
+        )
+        return None
+    wanted = [*model.placement.clusters, *model.placement.groups]
+    if not wanted or set(wanted) & {*names, "all"}:
+        return None
+    return (
+        f"the job is for {abridged(wanted, 3)}, and this cluster is {names[0]}. Use an inventory with such a cluster "
+        f"and no limit to others, or change placement."
+    )
 
 
 def _namespace_rule(task: Task[JobOptions]) -> Callable[[str], str | None]:

@@ -23,7 +23,7 @@ Spelling = Callable[[str], str]
 def digest_of(manifest: JobManifest) -> str:
     """The digest of what a job runs, from its manifest and not from the objects of a version of the collection.
 
-    Spelling, explicit defaults, the version of the format and the block ``job`` make no difference.
+    Spelling, explicit defaults, the version of the format and the blocks ``job`` and ``placement`` make no difference.
     """
     data = _data_of(manifest)
     _respell(data, cpu=uniform, of_bytes=partial(uniform, of_bytes=True))
@@ -48,7 +48,8 @@ def _data_of(manifest: JobManifest) -> dict[str, Any]:
     # Without defaults, so that a field that a later version adds leaves the digests of today's manifests as they are.
     # Without warnings, as valueFrom is kept as the dict that Kubernetes gets, and not as its model.
     # Without the marks of secrets, which only say what to show.
-    left_out: dict[str, Any] = {"version": True, "job": True, "environment": {"env": {"__all__": {"secret"}}}}
+    secret = {"env": {"__all__": {"secret"}}}
+    left_out: dict[str, Any] = {"version": True, "job": True, "placement": True, "environment": secret}
     data: dict[str, Any] = manifest.model_dump(mode="json", exclude_defaults=True, exclude=left_out, warnings=False)
     return data
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from ..labels import DEFAULT_POOL
 from ..redaction import redact_arguments
@@ -371,6 +371,27 @@ class ProgramMetrics(Block):
     path: rules.HttpPath = Field(default="/metrics", description="HTTP path of the metrics.")
 
 
+ClusterNames: TypeAlias = Annotated[list[rules.ClusterName], rules.OneOrMany(), AfterValidator(rules.unique())]
+
+
+class ClusterPlacement(Block):
+    """In which of several clusters the job may be placed."""
+
+    clusters: ClusterNames = Field(
+        default=[],
+        description="Clusters that the job may run in: names of hosts in the inventory. By default, all of them.",
+        examples=[["frankfurt", "lyon"]],
+    )
+    groups: ClusterNames = Field(
+        default=[], description="Groups of the inventory whose clusters it may run in as well.", examples=["region_eu"]
+    )
+    order: Literal["free", "cheapest", "listed"] = Field(
+        default="free",
+        description="Which cluster comes first where the job runs equally soon in several: the first one of the "
+        "inventory (free) or of this list, or the one with the lowest tag price.",
+    )
+
+
 class JobManifest(VersionedManifest):
     """The fields that all kinds of jobs have in common."""
 
@@ -379,6 +400,9 @@ class JobManifest(VersionedManifest):
     resources: Resources
     storage: Storage = Field(default_factory=Storage, description="Volumes of the container.")
     queue: Queue = Field(default_factory=Queue, description="Queue of the job.")
+    placement: ClusterPlacement | None = Field(
+        default=None, description="The clusters of an inventory that the job may be placed in."
+    )
     metrics: ProgramMetrics | None = Field(default=None, description="Metrics that the program itself serves.")
 
     @model_validator(mode="after")

@@ -39,6 +39,7 @@ def run(task: Task[FitOptions]) -> dict[str, Any]:
             policy=options.policy,
             allowed_namespaces=options.allowed_namespaces,
             allow_empty=True,
+            cluster_names=[],
         )
     )
     jobs = select_jobs(selecting, builds_objects=True)

@@ -15,7 +15,7 @@ from ...manifest.problems import abridged, number_of
 from ...namespaces import NamespaceOptions, job_namespace_problem, listed_namespaces, named_job, own_namespace
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
-from .placement_record import PlacementRecord, claim, list_records, read_record, release
+from .placement_record import PlacementRecord, claim, list_records, placement_of, read_record, release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,7 @@ class PlacementOptions(NamespaceOptions):
     assume_lost: list[str] | None = option("list", elements="str")
     clusters: list[str] | None = option("list", elements="str")
     move_from: str | None = option("str")
+    placement: dict[str, Any] | None = option("dict")
     all_namespaces: bool = option("bool", default=False)
 
 
@@ -38,13 +39,13 @@ def run(task: Task[PlacementOptions]) -> dict[str, Any]:
     options, client = task.options, task.client()
     if not (options.src or options.definition or options.name):
         return _list_placements(task)
-    namespace, name = _job_of(task)
+    namespace, name, wanted = _job_of(task)
     changed = False
     try:
         if options.state == "absent":
             placement, changed = release(client, namespace, name, options.clusters, dry_run=task.check_mode)
         elif options.cluster:
-            placement, changed = _claim(task, namespace, name)
+            placement, changed = _claim(task, namespace, name, wanted)
         else:
             placement, _metadata = read_record(client, namespace, name)
     except KubeError as error:
@@ -52,6 +53,7 @@ def run(task: Task[PlacementOptions]) -> dict[str, Any]:
     return {
         "changed": changed,
         **_row(namespace, name, placement),
+        **({} if wanted is None else {"placement": placement_of(wanted)}),
         "msg": _summary(options.state, name, placement, changed),
     }
 
@@ -85,25 +87,31 @@ def _list_placements(task: Task[PlacementOptions]) -> dict[str, Any]:
     return {"changed": False, "placements": rows, "msg": f"{number_of(len(rows), 'job')} placed"}
 
 
-def _job_of(task: Task[PlacementOptions]) -> tuple[str, str]:
-    """Namespace and name of the job that the options mean. Raises TaskFailed for several."""
+def _job_of(task: Task[PlacementOptions]) -> tuple[str, str, dict[str, Any] | None]:
+    """Namespace and name of the job that the options mean, and what its manifest says of clusters, {} if nothing.
+    Raises TaskFailed for several."""
     options = task.options
     if options.name:
-        return named_job(task)
+        return *named_job(task), options.placement
     selecting = JobOptions(
         src=options.src,
         definition=options.definition,
         namespace=options.namespace,
         allowed_namespaces=options.allowed_namespaces,
+        cluster_names=[],
     )
-    jobs = select_jobs(task.with_options(selecting), builds_objects=False)
+    jobs = select_jobs(task.with_options(selecting), builds_objects=True)
     if len(jobs) != 1:
         names = abridged([job.name for job in jobs], 3)
         raise TaskFailed(f"a placement is for one job, and these are {len(jobs)}: {names}. Submit each by itself.")
-    return jobs[0].namespace, jobs[0].name
+    (job,) = jobs
+    said = job.model.placement if job.model else None
+    return job.namespace, job.name, said.model_dump() if said else {}
 
 
-def _claim(task: Task[PlacementOptions], namespace: str, name: str) -> tuple[PlacementRecord | None, bool]:
+def _claim(
+    task: Task[PlacementOptions], namespace: str, name: str, said: dict[str, Any] | None
+) -> tuple[PlacementRecord | None, bool]:
     options, client = task.options, task.client()
     if problem := job_namespace_problem(namespace, None):
         raise TaskFailed(f"O(namespace): {problem}")
@@ -124,6 +132,7 @@ def _claim(task: Task[PlacementOptions], namespace: str, name: str) -> tuple[Pla
             wanted,
             options.assume_lost or (),
             move_from=options.move_from,
+            placement=said,
             dry_run=task.check_mode,
         )
     except ApiError as error:
@@ -150,7 +159,7 @@ MODULE = ModuleSpec(
     run,
     {
         "mutually_exclusive": [("src", "definition", "name"), ("move_from", "assume_lost")],
-        "required_by": {"reason": "cluster", "assume_lost": "cluster", "move_from": "cluster"},
+        "required_by": dict.fromkeys(("reason", "assume_lost", "move_from", "placement"), "cluster"),
     },
     level="submit",
 )

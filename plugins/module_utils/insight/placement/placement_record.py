@@ -34,7 +34,7 @@ class PlacementRecord:
     """Where a job is placed, and why, by whom and when (RFC 3339). ``lost``: who gave up clusters, and when.
 
     ``leaving``: the cluster that may still have a job that moves. ``moved``: those that it has left, who moved it and
-    when.
+    when. ``placement``: that of the manifest, if it has one.
     """
 
     cluster: str
@@ -44,6 +44,7 @@ class PlacementRecord:
     lost: tuple[Mapping[str, str], ...] = ()
     leaving: str = ""
     moved: tuple[Mapping[str, str], ...] = ()
+    placement: Mapping[str, Any] | None = None
 
     @property
     def data(self) -> dict[str, str]:
@@ -56,6 +57,7 @@ class PlacementRecord:
             "assumed-lost": json.dumps(self.lost),
             "leaving": self.leaving,
             "moved-from": json.dumps(self.moved),
+            "placement": json.dumps(self.placement) if self.placement else "",
         }
 
     def giving_up(self, cluster: str) -> PlacementRecord:
@@ -116,17 +118,31 @@ def _record_of(found: Mapping[str, Any], namespace: str, job: str) -> PlacementR
     keys = ("cluster", "reason", "claimed-by", "claimed-at", "leaving")
     cluster, reason, who, when, leaving = (str(data.get(key) or "")[:_LONGEST] for key in keys)
     lost, moved = (_rows(data.get(key)) for key in ("assumed-lost", "moved-from"))
-    return PlacementRecord(cluster, reason, who, when, lost, leaving, moved)
+    return PlacementRecord(
+        cluster, reason, who, when, lost, leaving, moved, placement_of(_parsed(data.get("placement")))
+    )
+
+
+def placement_of(given: Any) -> dict[str, Any] | None:
+    """What the placement of a manifest says, in one form; None if that is nothing."""
+    if not isinstance(given, dict) or not given:
+        return None
+    names = {key: given.get(key) for key in ("clusters", "groups")}
+    found: dict[str, Any] = {key: [*map(str, each)] if isinstance(each, list) else [] for key, each in names.items()}
+    return {**found, "order": str(given.get("order") or "free")}
 
 
 def _rows(text: Any) -> tuple[Mapping[str, str], ...]:
-    try:
-        rows = json.loads(str(text or "[]")[: 10 * _LONGEST])
-    except (RecursionError, ValueError):
-        return ()
-    keys = ("cluster", "by", "at")
+    rows, keys = _parsed(text), ("cluster", "by", "at")
     known = (row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else ()
     return tuple({key: str(row.get(key)) for key in keys} for row in known)
+
+
+def _parsed(text: Any) -> Any:
+    try:
+        return json.loads(str(text or "[]")[: 100 * _LONGEST])
+    except (RecursionError, ValueError):
+        return None
 
 
 def claim(
@@ -138,12 +154,14 @@ def claim(
     given_up: Collection[str] = (),
     *,
     move_from: str | None = None,
+    placement: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> tuple[PlacementRecord | None, bool]:
     """The placement of the job by now, and whether this call has written it.
 
     That is ``wanted``, in ``cluster``, unless the job is placed already; then it stays where it is, unless that cluster
-    is given up, or is the one to move it from. Raises KubeError, with which the placement is not known.
+    is given up, or is the one to move it from. ``placement`` is that of its manifest, {} if it has none; without it,
+    what is recorded of that stays. Raises KubeError, with which the placement is not known.
     """
     wanted, written = lru_cache(maxsize=None)(wanted), None
     for _attempt in range(_ATTEMPTS):
@@ -151,6 +169,9 @@ def claim(
         if found is not None and found == written:
             return found, True  # The answer to the write was lost.
         new = _moving(found, wanted, move_from) if move_from else _claimed(found, cluster, wanted, given_up)
+        known = new or found
+        if known and placement is not None and (said := placement_of(placement)) != known.placement:
+            new = replace(known, placement=said)
         if new is None:
             return found, False
         written = new
@@ -173,7 +194,7 @@ def _claimed(
     if found is None:
         return new
     earlier = tuple(row for row in found.lost if row not in new.lost)
-    return replace(new, lost=(*earlier, *new.lost), moved=found.moved)
+    return replace(new, lost=(*earlier, *new.lost), moved=found.moved, placement=found.placement)
 
 
 def _moving(
@@ -187,7 +208,7 @@ def _moving(
         return None
     new = wanted()
     leaving = "" if found.leaving == new.cluster else source
-    return replace(new, lost=found.lost, moved=found.moved, leaving=leaving)
+    return replace(new, lost=found.lost, moved=found.moved, leaving=leaving, placement=found.placement)
 
 
 def _write(client: Client, obj: dict[str, Any], metadata: Mapping[str, Any], *, dry_run: bool) -> bool:

@@ -196,6 +196,12 @@ GONE = replace(asked(b=judged()), looked=looked())
 #: candidate, steps -> the cluster that the job goes to
 TARGETS: dict[str, tuple[MoveWish, Candidate, Steps, str]] = {
     "the first in which it runs": (BY_NAME, WAITS, ASKED, "a"),
+    "the one that its manifest names": (
+        replace(BY_NAME, to=Wish(chosen=[], order="")),
+        replace(WAITS, placement={"clusters": ["c"], "groups": [], "order": "free"}),
+        ASKED,
+        "c",
+    ),
     "the cheapest": (replace(BY_NAME, to=Wish(chosen=["all"], order="cheapest")), WAITS, ASKED, "c"),
     "the one in which it runs now": (BY_NAME, WAITS, asked(a=judged(verdict="after_jobs")), "c"),
     "one that sees its storage": (BY_NAME, replace(WAITS, status="Paused"), ASKED, "c"),

@@ -35,6 +35,7 @@ SAME = {
     "a value marked as secret": {"environment": "{image: x, env: [{name: A, value: '1', secret: true}]}"},
     "another version": {"version": "v1"},
     "another description, priority and sweep": {"job": "{name: a, description: b, priority: high, sweep: c}"},
+    "another place": {"placement": "{clusters: [lyon], order: cheapest}"},
     "another job": {"job": "{name: other, namespace: other}"},
 }
 OTHER = {
