@@ -96,6 +96,13 @@ options:
     type: list
     elements: str
     version_added: 1.1.0
+  only:
+    description:
+      - Of the jobs of the manifests, only these, each as C(namespace/name). By default all of them.
+      - The playbook C(submit) sets it where the jobs of its manifests go to several clusters.
+    type: list
+    elements: str
+    version_added: 1.1.0
   namespace:
     description:
       - Namespace of the job O(name), and of jobs whose manifest does not specify one.

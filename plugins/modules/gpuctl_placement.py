@@ -31,7 +31,8 @@ options:
     default: present
   src:
     description:
-      - The manifest file of the job. It must have exactly one.
+      - The manifest file of the job. It must have exactly one to claim or release its placement. Without O(cluster), the placements of
+        several jobs are read as well.
       - Exactly one of O(src), O(definition) and O(name) names the job. Without them, placements are listed.
     type: list
     elements: path
@@ -133,62 +134,67 @@ EXAMPLES = r"""
 RETURN = r"""
 name:
   description: The name of the job.
-  returned: if a job is given
+  returned: if one job is given
   type: str
   sample: sft
 namespace:
   description: The namespace of the job.
-  returned: if a job is given
+  returned: if one job is given
   type: str
   sample: team-a
 cluster:
   description: The cluster in which the job is placed, with O(state=absent) was placed. V(none) if it is not.
-  returned: if a job is given
+  returned: if one job is given
   type: str
   sample: lyon
 reason:
   description: Why it is this cluster.
-  returned: if a job is given
+  returned: if one job is given
   type: str
   sample: It runs there now.
 claimed_by:
   description: Who has claimed it.
-  returned: if a job is given
+  returned: if one job is given
   type: str
   sample: Kubernetes user alice (alice on laptop)
 claimed_at:
   description: When, in UTC.
-  returned: if a job is given
+  returned: if one job is given
   type: str
   sample: "2026-03-01T10:00:00.000000Z"
 assumed_lost:
   description: The clusters that were assumed to be lost before, each with C(cluster), C(by) and C(at).
-  returned: if a job is given
+  returned: if one job is given
   type: list
   elements: dict
   sample: [{cluster: oregon, by: alice on laptop, at: "2026-03-01T10:00:00.000000Z"}]
 leaving:
   description: The cluster that the job leaves, until its move has ended.
-  returned: if a job is given
+  returned: if one job is given
   type: str
   sample: oregon
 moved_from:
   description: The clusters that the job has left, the last ten, each with C(cluster), C(by) and C(at).
-  returned: if a job is given
+  returned: if one job is given
   type: list
   elements: dict
   sample: [{cluster: oregon, by: alice on laptop, at: "2026-03-02T10:00:00.000000Z"}]
 placement:
   description: What C(placement) of the manifest says, or with O(name), what is recorded of that. V(none) if it says nothing.
-  returned: if a job is given
+  returned: if one job is given
   type: dict
   sample: {clusters: [lyon], groups: [], order: free}
 placements:
-  description: Without a job, the placement of each job, with the values above.
-  returned: if no job is given
+  description: Without O(name), the placement of each job, with the values above. Those of manifests begin with the highest priority.
+  returned: without O(name), O(cluster) and O(state=absent)
   type: list
   elements: dict
   sample: [{name: sft, namespace: team-a, cluster: lyon}]
+default_namespace:
+  description: Namespace of jobs whose manifest does not specify one.
+  returned: if O(src) or O(definition) is given without O(cluster)
+  type: str
+  sample: team-a
 msg:
   description: A summary, or the error.
   returned: always

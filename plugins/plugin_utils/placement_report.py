@@ -22,6 +22,12 @@ _COLUMNS = (
     Column("price", "PRICE", optional=True),
     Column("placed", "PLACED"),
 )
+_JOBS = (
+    Column("name", "NAME", least=14),
+    Column("namespace", "NAMESPACE", least=9),
+    Column("to", "CLUSTER"),
+    Column("runs", "RUNS"),
+)
 _MOVES = (
     Column("name", "NAME", least=14),
     Column("namespace", "NAMESPACE", least=9),
@@ -56,7 +62,9 @@ def _moved(result: Mapping[str, Any]) -> str:
 
 
 def placement_report(result: Mapping[str, Any]) -> Report:
-    """Where the job goes, and why each other cluster is not taken."""
+    """Where the job goes, or each of several, and why each other cluster is not taken."""
+    if any("to" in row for row in result["results"]):
+        return _jobs_report(result)
     rows = [{**row, "shown_status": row["runs"]} for row in result["results"]]
     message = str(result.get("msg") or "")
     return Report(
@@ -65,5 +73,16 @@ def placement_report(result: Mapping[str, Any]) -> Report:
             Section("", [Table(_COLUMNS, rows, "What each cluster has answered", noun="cluster")] if rows else []),
             Section("", [Reasons([*reasons_of(rows)], None)] if rows else []),
             Section("", [Text(f"{message[:1].upper()}{message[1:]}")] if message else []),
+        ],
+    )
+
+
+def _jobs_report(result: Mapping[str, Any]) -> Report:
+    rows = result["results"]
+    return Report(
+        "Where do the jobs go?",
+        [
+            Section("", [Table(_JOBS, rows, "The more important ones first", noun="job"), Reasons(rows, None)]),
+            Section("", [Text(str(result["msg"]))]),
         ],
     )

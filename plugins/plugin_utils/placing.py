@@ -200,7 +200,7 @@ def decide(wish: Wish, inventory: Inventory, answers: Answers) -> Decision:
         decision = Decision(None, having[0], f"stays in {having[0]}, where it was submitted before")
     else:
         decision = _anew(wish, inventory, answers) if answers.judged else Decision()
-    return _as_claimed(_as_manifest(decision, wish, inventory), answers)
+    return as_claimed(_as_manifest(decision, wish, inventory), answers)
 
 
 def _as_manifest(decision: Decision, wish: Wish, inventory: Inventory) -> Decision:
@@ -343,7 +343,7 @@ def _passed_over(row: Result, first: Result, wish: Wish, chosen: Sequence[str]) 
     return {**row, "reason": f"It {why}."}
 
 
-def _as_claimed(decision: Decision, answers: Answers) -> Decision:
+def as_claimed(decision: Decision, answers: Answers) -> Decision:
     """What another run has claimed at the same time counts."""
     claimed = answers.claimed
     if not claimed or decision.problem:

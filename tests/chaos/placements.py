@@ -35,6 +35,7 @@ from .proxy import Lane, Plan, Proxy
 CLUSTERS = ("east", "west", "north")
 HOME = "east"
 JOBS = {"one": 2, "two": 5, "three": 8}  # GPUs; a cluster has eight
+SAID = {"two": {"clusters": ["west", "north"], "order": "cheapest"}}  # placement in the manifest
 ORDERS = ("free", "cheapest", "listed")
 PATIENCE = 240.0  # seconds that a run may take
 MARK = "GPUCTL_TEST_RUN"
@@ -44,7 +45,7 @@ _FAULTS = (
     *_KILLS,
     *(FAULTS[name] for name in ("reset", "reset-after", "reset-after", "503", "409", "outage")),
 )
-_PLACED = re.compile(r"\bJob (\S+) (goes to|stays in) (\w+)")
+_PLACED = r"(?:\bJob |/){}(?:: It)? (goes to|stays in) (\w+)"
 _MOVED = re.compile(r"\bIt (?:moves|goes) from (\w+) to (\w+)")
 _MOVING = "has been moving from"  # why a submit changes nothing
 _GLANCE = 0.5  # seconds
@@ -83,6 +84,11 @@ class Turn:
     k: int = 0
     of_writes: bool = False
     silent: frozenset[str] = frozenset()  # clusters that are stopped
+    also: str = ""  # another job that is submitted by the same command
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        return (self.job, self.also) if self.also else (self.job,)
 
     @property
     def is_delete(self) -> bool:
@@ -121,17 +127,22 @@ def turns_of(name: str, number: int) -> Iterator[Turn]:
             yield Turn(commands, job, silent=silent)
             continue
         make = {"delete": _delete, "move": _move}.get(kind, _submit)
-        command = make(chance, job)
+        also = (
+            chance.choice([each for each in JOBS if each != job]) if kind == "submit" and chance.random() < 0.3 else ""
+        )
+        command = _submit(chance, f"{job}.yaml,{also}") if also else make(chance, job)
         if kind == "check":
             command = (*command, "--check")
         fault = chance.choice(_FAULTS) if chance.random() < 0.7 else None
         of_writes = chance.random() < 0.6
         most = (12 if kind == "move" else 6) if of_writes else 40
-        yield Turn((command,), job, fault, chance.randint(1, most) if fault else 0, of_writes, silent)
+        yield Turn((command,), job, fault, chance.randint(1, most) if fault else 0, of_writes, silent, also)
 
 
 def _submit(chance: random.Random, job: str) -> tuple[str, ...]:
     order = chance.choice(ORDERS)
+    if job in SAID and chance.random() < 0.4:
+        return "submit", "-e", f"gpuctl_src={job}.yaml"
     return ("submit", "-e", f"gpuctl_src={job}.yaml", *_clusters(chance), "-e", f"gpuctl_order={order}")
 
 
@@ -277,7 +288,9 @@ def sites(directory: Path, kubeconfigs: Sequence[Path] = ()) -> Iterator[Sites]:
         plugin = {"plugin": "runwhere.gpuctl.clusters", "kubeconfig": ["kubeconfigs"], "home": HOME, "tags": tags}
         (directory / "clusters.yml").write_text(yaml.safe_dump(plugin))
         for job, gpus in JOBS.items():
-            (directory / f"{job}.yaml").write_text(yaml.safe_dump(training(job, resources={"gpu": gpus})))
+            manifest = training(job, resources={"gpu": gpus})
+            manifest |= {"placement": SAID[job]} if job in SAID else {}
+            (directory / f"{job}.yaml").write_text(yaml.safe_dump(manifest))
         variables = {
             "ANSIBLE_INVENTORY": str(directory / "clusters.yml"),
             "ANSIBLE_STDOUT_CALLBACK": "runwhere.gpuctl.plain",
@@ -317,25 +330,26 @@ def judge(turn: Turn, before: Truth, after: Truth, results: Sequence[tuple[int, 
             yield f"job {job} was {dict(had)}, and is {dict(copies)}"
         if had and not copies and not recorded and job == turn.job and turn.is_move:
             yield f"job {job} is lost on its way"
-        if job != turn.job and before.records.get(job) != recorded:
+        if job not in turn.jobs and before.records.get(job) != recorded:
             yield f"the record of job {job} has changed, which nobody asked for"
-    here = after.copies[turn.job]
     for status, screen in results:
-        yield from _untrue(turn, before, after, here, status, " ".join(screen.split()))
+        for job in turn.jobs:
+            yield from _untrue(turn, job, before, after, status, " ".join(screen.split()))
 
 
-def _untrue(turn: Turn, before: Truth, after: Truth, here: Mapping[str, str], status: int, said: str) -> Iterator[str]:
-    had, recorded = before.copies[turn.job], after.records.get(turn.job)
+def _untrue(turn: Turn, job: str, before: Truth, after: Truth, status: int, said: str) -> Iterator[str]:
+    here, had, recorded = after.copies[job], before.copies[job], after.records.get(job)
     if "Traceback" in said or "did not end" in said:
         yield "a run ended with a traceback, or did not end"
     calm = turn.fault is None and not turn.silent
-    is_moving = turn.job in before.leaving
+    recorded_before = before.records.get(job) or had
+    is_moving = any(each in before.leaving for each in turn.jobs)
     if status != 0 and calm and not turn.is_move and not is_moving:
         yield f"exit code {status}, though nothing failed"
     if _MOVING in said and not is_moving:
         yield "it has been moving, it says, and it was not"
     if turn.is_check:
-        if here != had or recorded != before.records.get(turn.job):
+        if here != had or recorded != before.records.get(job):
             yield "check mode has changed something"
         return
     if status == 0 and turn.is_delete:
@@ -350,13 +364,20 @@ def _untrue(turn: Turn, before: Truth, after: Truth, here: Mapping[str, str], st
         if moved and list(here) != [moved[2]]:
             yield f"{moved[0]}, it says, and the job is in {list(here)}"
     elif status == 0 and not turn.is_delete:
-        placed = _PLACED.search(said)
+        placed = re.search(_PLACED.format(job), said)
         if placed is None:
             yield "a run that submitted the job does not say where"
-        elif list(here) != [placed[3]]:
+        elif list(here) != [placed[2]]:
             yield f"{placed[0]}, it says, and the job is in {list(here)}"
-        elif had and placed[2] == "goes to":
+        elif had and placed[1] == "goes to":
             yield f"{placed[0]}, it says, and the job was there before"
+        elif (
+            len(turn.commands[0]) == 3
+            and job in SAID
+            and not recorded_before
+            and placed[2] not in SAID[job]["clusters"]
+        ):
+            yield f"{placed[0]}, it says, and its manifest is for other clusters"
     if "Nothing was submitted" in said and len(turn.commands) == 1 and here != had:
         yield "Nothing was submitted, it says, and the job has changed"
 

@@ -233,9 +233,6 @@ def test_what_is_asked_for_is_checked_before_any_request(sites: Sites) -> None:
         assert run.status == 2, run.output
         assert said in words(run)
     assert sum(len(lane.requests) for lane in sites.lanes.values()) == 0
-    two = [SFT, training("other")]
-    (sites.ansible.directory / "sft.yaml").write_text(yaml.safe_dump_all(two))
-    assert "a placement is for one job, and these are 2: sft, other. Submit each by itself." in words(sites.submit())
 
 
 def test_the_manifest_says_where_a_job_may_go(sites: Sites) -> None:
@@ -307,6 +304,89 @@ def test_a_misspelt_home_is_named(sites: Sites) -> None:
     strict = {**sites.ansible.environment, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"}
     run = replace(sites.ansible, environment=strict).run("ansible-inventory", "--list")
     assert "home: no cluster is called esat. Found: east, north, west." in words(run)
+
+
+# -- several jobs ------------------------------------------------------------------------------------------------------
+
+
+def write_jobs(sites: Sites, *manifests: dict[str, Any]) -> None:
+    (sites.ansible.directory / "sft.yaml").write_text(yaml.safe_dump_all(manifests))
+
+
+def test_several_jobs_go_where_each_runs_now_given_those_before_it(sites: Sites) -> None:
+    """The more important one first. Whatever runs goes on where it is."""
+    late = training("late", resources={"gpu": 8}, job={"priority": "low"})
+    own = {**training("own", resources={"gpu": 6}), "placement": {"clusters": ["west"]}}
+    write_jobs(sites, late, own, training("first", resources={"gpu": 8}), training("small", resources={"gpu": 2}))
+    without = sites.playbook("submit", "-e", "gpuctl_src=sft.yaml")
+    assert "runwhere.gpuctl.submit is for one cluster" in words(without)
+    checked = sites.submit("--check")
+    assert checked.status == 0, checked.output
+    run = sites.submit("-e", "gpuctl_wait=true", where="east,west,north")
+    assert run.status == 0, run.output
+    for each in (checked, run):
+        rows = [line.split() for line in each.output.splitlines()]
+        first = rows.index(["NAME", "NAMESPACE", "CLUSTER", "RUNS"]) + 1
+        assert rows[first : first + 4] == [
+            ["own", "default", "east", "now"],
+            ["first", "default", "north", "now"],
+            ["small", "default", "east", "now"],
+            ["late", "default", "west", "now"],
+        ], each.output
+        assert "4 jobs: 2 in east, 1 in north, 1 in west." in words(each)
+        why = "default/first: It goes to north, where it runs now. west (now): It runs there as soon, and north comes first."
+        assert f"{why} east (after other jobs): " in words(each)
+    places = {"own": "east", "first": "north", "small": "east", "late": "west"}
+    assert {name: sites.copies(name) for name in places} == {name: [where] for name, where in places.items()}
+    assert {name: sites.record(name)["cluster"] for name in places} == places
+    sites.begin()
+    again = sites.submit(where="north")
+    assert again.status == 0, again.output
+    assert sites.writes == []
+    assert "default/small: It stays in east, where it is placed since " in words(again)
+
+
+def test_one_job_that_runs_nowhere_keeps_the_others(sites: Sites) -> None:
+    write_jobs(sites, SFT, training("huge", resources={"gpu": 64}))
+    run = sites.submit()
+    assert run.status == 2
+    assert "job huge would run in none of the clusters as it is: east, north and west. Nothing was sub" in words(run)
+    assert "default/sft: It goes to east, where it runs now." in words(run)
+    assert (sites.copies(), sites.record(), sites.writes) == ([], {}, [])
+
+
+def test_clusters_are_read_as_often_for_many_jobs_as_for_two(sites: Sites) -> None:
+    """Of each job, there is only what is written, or would be, which is a dry run in each cluster, and its claim."""
+    reads = []
+    for number in (2, 7):
+        write_jobs(sites, *(training(f"job-{number}-{index}") for index in range(number)))
+        sites.begin()
+        run = sites.submit("--check")
+        assert run.status == 0, run.output
+        assert f"{number} jobs: {number} in east." in words(run)
+        sent = {name: [each for each in lane.requests if each.method == "GET"] for name, lane in sites.lanes.items()}
+        reads.append(
+            {n: len([each for each in own if "/gpuctl-placement-" not in each.path]) for n, own in sent.items()}
+        )
+    assert reads[0] == reads[1]
+
+
+@pytest.mark.parametrize("k", [2, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(3, 12))])
+def test_a_run_that_is_killed_between_two_jobs_is_continued(sites: Sites, k: int) -> None:
+    write_jobs(sites, SFT, training("other", resources={"gpu": 8}))
+    seen = interrupt(sites, k, RESET_AFTER, where="west,north")
+    assert len(seen) == k
+    before = {name: (sites.copies(name), sites.record(name).get("cluster")) for name in ("sft", "other")}
+    run = sites.submit()
+    assert run.status == 0, run.output
+    for name, (copies, claimed) in before.items():
+        assert len(copies) <= 1
+        (where,) = sites.copies(name)
+        assert sites.record(name)["cluster"] == where
+        assert where == (claimed or where)
+        assert copies in ([], [where])
+    sites.begin()
+    assert (sites.submit().status, sites.writes) == (0, [])
 
 
 # -- never twice -------------------------------------------------------------------------------------------------------
@@ -401,7 +481,7 @@ def start(
     return run.process, run.send
 
 
-def interrupt(sites: Sites, k: int, fault: Fault) -> list[str]:
+def interrupt(sites: Sites, k: int, fault: Fault, where: str = "west") -> list[str]:
     """Kill a run before or after its k-th write reaches a cluster; the writes up to then."""
     seen: list[str] = []
     runs: list[Callable[[int], None]] = []
@@ -412,7 +492,7 @@ def interrupt(sites: Sites, k: int, fault: Fault) -> list[str]:
         runs[0](signal.SIGKILL)
 
     sites.begin(lambda: NthWrite(fault, k, meanwhile=kill, seen=seen))
-    process, send = start(sites, "-e", "gpuctl_src=sft.yaml", "-e", "gpuctl_clusters=west")
+    process, send = start(sites, "-e", "gpuctl_src=sft.yaml", "-e", f"gpuctl_clusters={where}")
     runs.append(send)
     started.set()
     process.wait(120)

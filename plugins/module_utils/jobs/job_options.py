@@ -24,6 +24,7 @@ class JobOptions(ConcurrencyOptions, NamespaceOptions, DeclaringOptions):
     name: str | None = option("str")
     kind: str | None = option("str", choices=list(JOB_KINDS))
     cluster_names: list[str] | None = option("list", elements="str")
+    only: list[str] | None = option("list", elements="str")
     namespace: str | None = option("str")
     confirm: str | None = option("str")
     missing_ok: bool = option("bool", default=True)

@@ -231,6 +231,8 @@ def _from_manifests(task: Task[JobOptions], builds_objects: bool) -> list[Select
             continue
         task.definition_secrets |= secret_values(model)
         namespace = model.job.namespace or own.name
+        if options.only is not None and f"{namespace}/{model.job.name}" not in options.only:
+            continue
         if problem := namespace_problem_of(namespace):
             place = "job.namespace" if model.job.namespace else own.origin
             refused.append(f"{document.origin}, {place}: {problem}")
@@ -281,16 +283,13 @@ def _from_manifests(task: Task[JobOptions], builds_objects: bool) -> list[Select
 
 def _placement_problem(task: Task[JobOptions], model: JobManifest, names: Sequence[str] | None) -> str | None:
     """Why a job does not belong in the cluster of the task, which inventories know by ``names``."""
-    if model.placement is None or names == []:
-        return None
-    if names is None:
+    wanted = [*model.placement.clusters, *model.placement.groups] if model.placement else []
+    if wanted and names is None:
         task.warn(
             f"placement of job {model.job.name}: not compared, because it is not known which cluster this is. The "
             f"playbook submit compares it, or set O(cluster_names)."
         )
-        return None
-    wanted = [*model.placement.clusters, *model.placement.groups]
-    if not wanted or set(wanted) & {*names, "all"}:
+    if not names or not wanted or set(wanted) & {*names, "all"}:
         return None
     return (
         f"the job is for {abridged(wanted, 3)}, and this cluster is {names[0]}. Use an inventory with such a cluster "

@@ -10,6 +10,8 @@ from chaos.faults import FAULTS
 from chaos.placements import JOBS, Truth, Turn, judge, turns_of
 
 SUBMIT = Turn((("submit", "-e", "gpuctl_src=one.yaml"),), "one")
+BOTH = Turn((("submit", "-e", "gpuctl_src=one.yaml,two.yaml", "-e", "gpuctl_clusters=all"),), "one", also="two")
+SAYS = Turn((("submit", "-e", "gpuctl_src=two.yaml"),), "two")
 CHECK = Turn((("submit", "-e", "gpuctl_src=one.yaml", "--check"),), "one")
 DELETE = Turn((("delete", "-e", "gpuctl_name=one"),), "one")
 KILLED = Turn(SUBMIT.commands, "one", FAULTS["kill"], 3)
@@ -21,6 +23,7 @@ GOES, STAYS = "Job one goes to west, where it runs now.", "Job one stays in west
 MOVE = Turn((("move", "-e", "gpuctl_name=one"),), "one")
 MOVES = "It moves from west to east, where it runs now."
 EAST = {"east": "u2"}
+PAIR = "default/one: It goes to west, where it runs now. default/two: It goes to east, where it runs now."
 
 
 def truth(
@@ -57,6 +60,10 @@ def truth(
         (DELETE, truth(WEST, "west"), truth(WEST, "west"), 0, "", "and the job is in ['west']"),
         (DELETE, truth(WEST, "west"), truth(NONE, "west"), 0, "", "recorded in west"),
         (DELETE, truth(WEST, "west"), truth(NONE), 0, "not found", "and it was there"),
+        (BOTH, truth(NONE), truth(WEST, "west", two=EAST), 0, PAIR, ""),
+        (BOTH, truth(NONE), truth(WEST, "west", two={"west": "u2"}), 0, PAIR, "and the job is in ['west']"),
+        (BOTH, truth(NONE), truth(WEST, "west", two=EAST), 0, "/one: It goes to west, so", "does not say where"),
+        (SAYS, truth(NONE), truth(NONE, two=EAST), 0, "Job two goes to east, so", "manifest is for other clusters"),
         (MOVE, truth(WEST, "west"), truth(EAST, "east"), 0, MOVES, ""),
         (MOVE, truth(WEST, "west"), truth(WEST, "west"), 2, "It would run now in no other cluster.", ""),
         (MOVE, truth(WEST, "west"), truth(NONE, "east", "west"), -9, "", ""),

@@ -7,15 +7,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...jobs.job_options import JobOptions
+from ...jobs.objects.priority import PRIORITIES
 from ...jobs.ownership import Ownership
-from ...jobs.select import select_jobs
+from ...jobs.select import SelectedJob, select_jobs
 from ...kube.errors import ApiError, KubeError
 from ...kube.times import now_as_text
 from ...manifest.problems import abridged, number_of
 from ...namespaces import NamespaceOptions, job_namespace_problem, listed_namespaces, named_job, own_namespace
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
-from .placement_record import PlacementRecord, claim, list_records, placement_of, read_record, release
+from .placement_record import PlacementRecord, claim, list_records, placement_of, read_record, release, usable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,8 @@ def run(task: Task[PlacementOptions]) -> dict[str, Any]:
     options, client = task.options, task.client()
     if not (options.src or options.definition or options.name):
         return _list_placements(task)
+    if not options.name and options.state == "present" and not options.cluster:
+        return _read_placements(task)
     namespace, name, wanted = _job_of(task)
     changed = False
     try:
@@ -53,7 +56,6 @@ def run(task: Task[PlacementOptions]) -> dict[str, Any]:
     return {
         "changed": changed,
         **_row(namespace, name, placement),
-        **({} if wanted is None else {"placement": placement_of(wanted)}),
         "msg": _summary(options.state, name, placement, changed),
     }
 
@@ -87,12 +89,60 @@ def _list_placements(task: Task[PlacementOptions]) -> dict[str, Any]:
     return {"changed": False, "placements": rows, "msg": f"{number_of(len(rows), 'job')} placed"}
 
 
+def _read_placements(task: Task[PlacementOptions]) -> dict[str, Any]:
+    """Where each job of the manifests is placed, and what its manifest says of that. More important ones come first, as
+    in the queue of the scheduler: they take up room before the others."""
+    client, found = task.client(), {}
+    jobs = sorted(_selected_jobs(task), key=_rank)
+    try:
+        if len(jobs) == 1:
+            found[jobs[0].id] = read_record(client, *jobs[0].id)[0]
+        else:
+            wanted = {job.id for job in jobs}
+            for namespace, name, record in list_records(client, sorted({namespace for namespace, _name in wanted})):
+                if (namespace, name) in wanted:
+                    found[namespace, name] = usable(record)
+    except KubeError as error:
+        names = abridged([job.name for job in jobs], 3)
+        raise TaskFailed(
+            f"where {'job' if len(jobs) == 1 else 'jobs'} {names} is placed is not known: {error}"
+        ) from None
+    rows = []
+    for job in jobs:
+        said = job.model.placement if job.model else None
+        rows.append(
+            {**_row(*job.id, found.get(job.id)), "placement": placement_of(said.model_dump() if said else None)}
+        )
+    placed = sum(row["cluster"] is not None for row in rows)
+    return {
+        "changed": False,
+        **(rows[0] if len(rows) == 1 else {}),
+        "placements": rows,
+        "default_namespace": own_namespace(task, task.options.namespace).name,
+        "msg": f"{placed} of {number_of(len(rows), 'job')} placed",
+    }
+
+
+def _rank(job: SelectedJob) -> int:
+    return PRIORITIES.index(job.model.job.priority) if job.model else 0
+
+
 def _job_of(task: Task[PlacementOptions]) -> tuple[str, str, dict[str, Any] | None]:
     """Namespace and name of the job that the options mean, and what its manifest says of clusters, {} if nothing.
     Raises TaskFailed for several."""
+    if task.options.name:
+        return *named_job(task), task.options.placement
+    jobs = _selected_jobs(task)
+    if len(jobs) != 1:
+        names = abridged([job.name for job in jobs], 3)
+        raise TaskFailed(f"a placement is for one job, and these are {len(jobs)}: {names}. Submit each by itself.")
+    (job,) = jobs
+    said = job.model.placement if job.model else None
+    return job.namespace, job.name, said.model_dump() if said else {}
+
+
+def _selected_jobs(task: Task[PlacementOptions]) -> list[SelectedJob]:
     options = task.options
-    if options.name:
-        return *named_job(task), options.placement
     selecting = JobOptions(
         src=options.src,
         definition=options.definition,
@@ -100,13 +150,7 @@ def _job_of(task: Task[PlacementOptions]) -> tuple[str, str, dict[str, Any] | No
         allowed_namespaces=options.allowed_namespaces,
         cluster_names=[],
     )
-    jobs = select_jobs(task.with_options(selecting), builds_objects=True)
-    if len(jobs) != 1:
-        names = abridged([job.name for job in jobs], 3)
-        raise TaskFailed(f"a placement is for one job, and these are {len(jobs)}: {names}. Submit each by itself.")
-    (job,) = jobs
-    said = job.model.placement if job.model else None
-    return job.namespace, job.name, said.model_dump() if said else {}
+    return select_jobs(task.with_options(selecting), builds_objects=True)
 
 
 def _claim(

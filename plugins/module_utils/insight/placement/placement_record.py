@@ -108,6 +108,13 @@ def list_records(
                 yield metadata["namespace"], job, problem
 
 
+def usable(record: PlacementRecord | UnusableRecord) -> PlacementRecord:
+    """The record, if it can be read. Raises UnusableRecord."""
+    if isinstance(record, UnusableRecord):
+        raise record
+    return record
+
+
 def _record_of(found: Mapping[str, Any], namespace: str, job: str) -> PlacementRecord:
     place = f"ConfigMap {record_name(job)} in namespace {namespace}"
     if not is_managed(found):
