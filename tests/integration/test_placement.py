@@ -284,7 +284,8 @@ def test_the_manifest_says_where_a_job_may_go(sites: Sites) -> None:
 def test_a_manifest_for_other_clusters_is_refused(sites: Sites) -> None:
     (sites.ansible.directory / "sft.yaml").write_text(yaml.safe_dump({**SFT, "placement": {"clusters": ["west"]}}))
     source = ["-e", "gpuctl_src=sft.yaml"]
-    for arguments in (["--limit", "north"], ["-i", "localhost,"]):
+    alone = ["-i", "localhost,", "-c", "local", "-e", "gpuctl_namespace=default"]
+    for arguments in (["--limit", "north"], alone):
         run = sites.playbook("submit", *source, *arguments)
         assert run.status == 2, run.output
         here = arguments[1].rstrip(",")
@@ -334,8 +335,8 @@ def test_several_jobs_go_where_each_runs_now_given_those_before_it(sites: Sites)
             ["late", "default", "west", "now"],
         ], each.output
         assert "4 jobs: 2 in east, 1 in north, 1 in west." in words(each)
-        why = "default/first: It goes to north, where it runs now. west (now): It runs there as soon, and north comes first."
-        assert f"{why} east (after other jobs): " in words(each)
+        why = "It goes to north, where it runs now. west (now): It runs there as soon, and north comes first."
+        assert f"default/first: {why} east (after other jobs): " in words(each)
     places = {"own": "east", "first": "north", "small": "east", "late": "west"}
     assert {name: sites.copies(name) for name in places} == {name: [where] for name, where in places.items()}
     assert {name: sites.record(name)["cluster"] for name in places} == places
