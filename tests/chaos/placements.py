@@ -45,7 +45,7 @@ _FAULTS = (
     *_KILLS,
     *(FAULTS[name] for name in ("reset", "reset-after", "reset-after", "503", "409", "outage")),
 )
-_PLACED = r"(?:\bJob |/){}(?:: It)? (goes to|stays in) (\w+)"
+_PLACED = r"(?:\bJob |/){}(?:(?:, \S+)*: It)? (goes to|stays in) (\w+)"
 _MOVED = re.compile(r"\bIt (?:moves|goes) from (\w+) to (\w+)")
 _MOVING = "has been moving from"  # why a submit changes nothing
 _GLANCE = 0.5  # seconds
