@@ -189,6 +189,15 @@ def test_a_job_is_paused_after_the_grace(world: World) -> None:
     assert [row["name"] for row in again["results"]] == ["busy", "lab"]
 
 
+def test_a_warning_from_before_a_job_was_resumed_does_not_count(world: World) -> None:
+    """Neither a pause nor a resumption removes it, and it was of another time."""
+    world.warn(ago(hours=4))  # The job has run for three.
+    assert world.job(action="pause")["action"] == "warn"
+    assert not world.of("Job", "train")["spec"].get("suspend")
+    assert (world.warned_at() or "") > ago(hours=1)
+    assert world.idle(action="pause")["changed"] is False
+
+
 def test_jobs_of_others_are_warned_of_and_paused_too_and_stay_theirs(world: World) -> None:
     """Whoever runs it decides by the use of devices, and has submitted none of the jobs."""
     theirs = json.dumps({"user": "carol", "host": "desk", "kubernetes_user": "carol@example.com"})

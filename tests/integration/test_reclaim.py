@@ -58,7 +58,7 @@ def objects() -> list[Row]:
         done = perform(JOB, cluster, definition=list(JOBS[:1]))
         assert not done.get("failed"), done["msg"]
         pods = partial(cluster.registry.list, "Pod", "default")
-        eventually(lambda: any(pod["spec"].get("nodeName") for pod in cluster.call(pods)))
+        eventually(lambda: any(pod["status"].get("phase") == "Running" for pod in cluster.call(pods)))
         done = perform(JOB, cluster, definition=list(JOBS[1:]))
         assert not done.get("failed"), done["msg"]
         assert not perform(JOB, cluster, name="kept", state="paused").get("failed")
@@ -218,7 +218,7 @@ def test_stop_deletes_the_job_and_no_claim(world: World) -> None:
 def test_notify_only_tells(world: World) -> None:
     told = policies("notify", "4h", "half_gang", "paused")
     assert actions(world.idle(**told)) == {"gang": "warn", "kept": "warn"}
-    set_note(world, "Job", "gang", f"half_gang {ago(days=9)}")
+    set_note(world, "Job", "gang", f"half_gang {ago(hours=23)}")
     assert actions(world.idle(**told)) == {}
     assert not world.of("Job", "gang")["spec"].get("suspend")
 

@@ -131,7 +131,8 @@ def run(task: Task[IdleOptions]) -> dict[str, Any]:
         for job in jobs:
             is_ruled = job.kind == "training" and rule_for(judge.rules, job.workload, STUCK) is not None
             if job.id not in stopped and not is_ruled:
-                job.action = next_action(job.finding, job.warned_at, policy, now)
+                since = job.held.since if job.held else None
+                job.action = next_action(job.finding, job.warned_at, policy, now, since)
         diff += _warn_and_pause(task, jobs, policy)
     concerned: list[Any] = [*jobs, *found]
     rows = [_job_row(job) for job in sorted(jobs, key=lambda job: (not job.finding.idle, job.id))]

@@ -109,14 +109,17 @@ def is_exempt(name: str, kind: str, uid: str, policy: IdlePolicy, exempt_uids: C
     return "its labels are exempt" if uid in exempt_uids else None
 
 
-def next_action(finding: IdleFinding, warned_at: str | None, policy: IdlePolicy, now: datetime) -> str:
-    """What is done about a job; ``warned_at`` is when it was warned of, as it was recorded."""
+def next_action(
+    finding: IdleFinding, warned_at: str | None, policy: IdlePolicy, now: datetime, since: datetime | None = None
+) -> str:
+    """What is done about a job; ``warned_at`` is when it was warned of, as it was recorded. A warning from before its
+    containers started, at ``since``, is of an earlier run."""
     if not policy.acts:
         return NOTHING
     if not finding.idle:
         return CLEAR if warned_at is not None else NOTHING
     warned = _parse_time(warned_at)
-    if warned is None or warned > now:
+    if warned is None or warned > now or (since and warned < since):
         return WARN
     return PAUSE if policy.pauses and (now - warned).total_seconds() >= policy.grace else NOTHING
 

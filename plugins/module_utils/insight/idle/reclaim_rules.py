@@ -194,7 +194,7 @@ def next_step(
     if finding is None or rule is None or (finding.since and (now - finding.since).total_seconds() < rule.after):
         return CLEAR if RECLAIM_WARNED in (workload["metadata"].get("annotations") or {}) else NOTHING
     warned = warned_of(workload, finding.kind, now)
-    if warned is None:
+    if warned is None or (finding.since and warned < finding.since):  # of an earlier time that it got nowhere
         return WARN
     # Where nothing says since when it is so, that was seen first when the job was warned of.
     wait = grace if finding.since else max(grace, rule.after)
