@@ -24,7 +24,9 @@ from .advice_rules import ContainerUse, DevicePeak, Spread
 PodName = tuple[str, str]  # namespace, name
 
 _DAY = 86_400
-_FINE_STEP, _STEP = 60, 300  # seconds, of ranges of up to two days, and of longer ones
+# Seconds, of ranges of up to two days, of up to a week, and of longer ones: in each step, Prometheus looks at all
+# series of the range.
+_FINE_STEP, _STEP, _COARSE_STEP = 60, 300, 900
 _RATE = 300  # seconds; four scrapes of the usual 60 s
 _CONTAINER = (*BY_POD, "id")
 # cAdvisor's id is the path of a cgroup: …/kubepods-burstable-pod0f1e…_….slice/… or /kubepods/pod0f1e…-…/…
@@ -60,8 +62,8 @@ class MeasuredPods:
 
 
 def evidence_step(seconds: float) -> int:
-    """The seconds of a sample. Peaks are those of all samples in it, where series are recorded or of containers."""
-    return _FINE_STEP if seconds <= 2 * _DAY else _STEP
+    """The seconds of a step. Peaks are of all samples, where series are recorded or of containers."""
+    return _FINE_STEP if seconds <= 2 * _DAY else _STEP if seconds <= 7 * _DAY else _COARSE_STEP
 
 
 def read_measured_pods(prometheus: Prometheus, since: float, until: float, below: float) -> MeasuredPods:
@@ -88,16 +90,20 @@ def read_measured_pods(prometheus: Prometheus, since: float, until: float, below
 
 def evidence_queries(queries: Queries, seconds: int, step: int, below: float) -> dict[str, str]:
     """The expressions by name. Those of devices are missing where no exporter tells utilization and memory."""
-    over = f"[{max(seconds - 1, 1)}s:{step}s]"  # One second less: Prometheus 2 counts both ends of a range.
-    window = max(step, 2 * _FINE_STEP)  # Exporters are scraped every 15 to 60 s, and not always on time.
-    sizes = f"max by({','.join(_CONTAINER)})(max_over_time(container_memory_working_set_bytes{_MAIN}[{window}s]))>0"
-    rates = f"max by({','.join(_CONTAINER)})(rate(container_cpu_usage_seconds_total{_MAIN}[{_RATE}s]))>=0"
+    whole = f"{max(seconds - 1, 1)}s"  # One second less: Prometheus 2 counts both ends of a range.
+    over, often = f"[{whole}:{step}s]", f"[{whole}:{min(step, _STEP)}s]"
+    by, size = ",".join(_CONTAINER), f"container_memory_working_set_bytes{_MAIN}"
+    rate = f"rate(container_cpu_usage_seconds_total{_MAIN}[{_RATE}s])"
+    # Exporters are scraped every 15 to 60 s, and not always on time.
+    sizes = f"max_over_time({size}[{max(step, 2 * _FINE_STEP)}s])" if step <= _STEP else size
     ended = " or ".join(f"max by({','.join(BY_POD)})(max_over_time({name}[{seconds}s]))" for name in _OUT_OF_MEMORY)
     labels = queries if queries.source is Source.RULES else plain_queries(catalog())
     return {
-        **_device_queries(queries, over, step, below),
-        **_spread_queries("memory", sizes, over),
-        **_spread_queries("cpu", rates, over),
+        **_device_queries(queries, whole, step, below),
+        **_spread_queries("memory", f"max by({by})({sizes})>0", over),
+        "memory_max": f"max by({by})(max_over_time({size}[{whole}]))>0",
+        **_spread_queries("cpu", f"max by({by})({rate})>=0", over),
+        "cpu_max": f"max by({by})(max_over_time(({rate}>=0){often}))",
         "out_of_memory": f"max by({','.join(BY_POD)})({ended})",
         "pods": f"count by({','.join(BY_POD)},job_name)(last_over_time(({labels.pod_info()}){over}))",
         "clusters": f'count by(cluster)({{__name__=~"kube_node_info|kube_pod_info|{UTILIZATION.record}",cluster!=""}})',
@@ -112,26 +118,26 @@ _ANSWERS = (
 )
 
 
-def _device_queries(queries: Queries, over: str, step: int, below: float) -> dict[str, str]:
-    if not {UTILIZATION.name, "memory_used"} <= queries.has:
+def _device_queries(queries: Queries, whole: str, step: int, below: float) -> dict[str, str]:
+    names = {"utilization": UTILIZATION.name, "device_memory": "memory_used"}
+    if not {*names.values()} <= queries.has:
         return {}
-    busy, memory = (_highest_in(queries, name, step) for name in (UTILIZATION.name, "memory_used"))
+    by, over, often = ",".join(GPU), f"[{whole}:{step}s]", f"[{whole}:{min(step, _STEP)}s]"
+    text = {name: queries.measured(measure) for name, measure in names.items()}
+    is_recorded = queries.source is Source.RULES
+    # Of what is not recorded, the highest values are those at the ends of steps.
+    peaks = {name: f"{each}[{whole}]" if is_recorded else f"({each}>=0){often}" for name, each in text.items()}
+    if is_recorded and step == _STEP:
+        text = {name: f"max_over_time({each}[{_STEP}s])" for name, each in text.items()}
+    busy, memory = text.values()
     at_once = f"(sum by({','.join(BY_POD)})({busy}>=bool {below:g})){over}"
-    by = ",".join(GPU)
     return {
         # A value that is no number fails every comparison, and is no use that is known.
-        "utilization": f"max by({by})(max_over_time(({busy}>=0){over}))",
-        "device_memory": f"max by({by})(max_over_time(({memory}>=0){over}))",
+        **{name: f"max by({by})(max_over_time({each}))" for name, each in peaks.items()},
         "device_count": f"max by({by})(count_over_time((({busy}>=0) and on({by}) ({memory}>=0)){over}))",
         "busy_p50": f"quantile_over_time(0.5,{at_once})",
         "busy_p95": f"quantile_over_time(0.95,{at_once})",
     }
-
-
-def _highest_in(queries: Queries, measure: str, step: int) -> str:
-    """The highest value in each step. Of what is not recorded, it is the value at its end."""
-    text = queries.measured(measure)
-    return f"max_over_time({text}[{step}s])" if queries.source is Source.RULES and step > _FINE_STEP else text
 
 
 def _spread_queries(name: str, expression: str, over: str) -> dict[str, str]:
@@ -139,7 +145,6 @@ def _spread_queries(name: str, expression: str, over: str) -> dict[str, str]:
     return {
         f"{name}_p50": f"quantile_over_time(0.5,{text})",
         f"{name}_p95": f"quantile_over_time(0.95,{text})",
-        f"{name}_max": f"max_over_time({text})",
         f"{name}_count": f"count_over_time({text})",
     }
 

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is asked of Prometheus about a range: the peaks of all samples, and the rest in a bounded number of steps."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catalog import built_in_catalog
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advice.job_evidence import (
+    evidence_queries,
+    evidence_step,
+)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.promql import Source, plain_queries
+from promtool import check
+
+DAY = 86_400
+POD = 'namespace="t",pod="p"'
+DEVICE = f'{POD},UUID="a"'
+CONTAINER = f'id="x",{POD}'
+
+
+def expressions(days: int, step: int) -> dict[str, str]:
+    return evidence_queries(plain_queries(built_in_catalog(), Source.RULES), days * DAY, step, 0.05)
+
+
+@pytest.mark.parametrize("step", [60, 300, 900])
+def test_a_peak_of_a_minute_is_found(tmp_path: Path, step: int) -> None:
+    """At a minute at which no step of five or fifteen ends. The CPU works for nine minutes."""
+    days = 1 if step == 60 else 6
+    before = after = days * 720 + 7
+    once = f"1x{before} 9 1x{after}"
+    asked, peaks = expressions(days, step), {"utilization": DEVICE, "device_memory": DEVICE, "memory_max": CONTAINER}
+    series = {
+        f"namespace_pod_uuid:runwhere_gpu_utilization:ratio{{{DEVICE}}}": once,
+        f"namespace_pod_uuid:runwhere_gpu_memory_used:bytes{{{DEVICE}}}": once,
+        f'container_memory_working_set_bytes{{container="main",{CONTAINER}}}': once,
+        f'container_cpu_usage_seconds_total{{container="main",{CONTAINER}}}': (
+            f"0+60x{before} {60 * before + 240}+240x9 {60 * before + 2460}+60x{after}"
+        ),
+    }
+    tests = [
+        {"expr": text, "eval_time": f"{days}d", "exp_samples": [{"labels": f"{{{labels}}}", "value": value}]}
+        for text, labels, value in (
+            *((asked[name], labels, 9.0) for name, labels in peaks.items()),
+            (f"{asked['cpu_max']} > bool 3.9", CONTAINER, 1.0),
+        )
+    ]
+    check(tmp_path, [], series, promql_expr_test=tests)
+
+
+@pytest.mark.parametrize(("days", "most"), [(2, 2_880), (7, 2_016), (31, 2_976)])
+def test_prometheus_looks_at_all_series_in_a_bounded_number_of_steps(days: int, most: int) -> None:
+    """But for the peaks of CPU, which are averages of five minutes."""
+    steps = {
+        name: days * DAY / int(found[1])
+        for name, text in expressions(days, evidence_step(days * DAY)).items()
+        if name != "cpu_max" and (found := re.search(r"\[\d+s:(\d+)s\]", text))
+    }
+    assert len(steps) >= 8
+    assert max(steps.values()) <= most
