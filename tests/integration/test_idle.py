@@ -323,6 +323,15 @@ def test_an_unused_notebook_is_idle(world: World, jupyter: Jupyter) -> None:
     assert "notebook-t0ken" not in json.dumps(row)
 
 
+def test_a_warning_from_before_a_notebook_was_used_does_not_count(world: World, jupyter: Jupyter) -> None:
+    """It was used five hours ago, while no task looked."""
+    world.started("lab", ago(hours=30))
+    for warned, action in ((8, "warn"), (4, "pause")):
+        note = {WARNED: ago(hours=warned)}
+        world.change("StatefulSet", "lab", lambda lab, note=note: lab["metadata"]["annotations"].update(note))
+        assert world.job("lab", action="pause", check=True)["action"] == action
+
+
 def test_a_notebook_in_use_is_not_idle(world: World, jupyter: Jupyter) -> None:
     for change, reason in (
         ({"last_activity": ago(minutes=10)}, "the notebook was used 10 min ago"),

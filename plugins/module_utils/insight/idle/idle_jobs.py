@@ -82,12 +82,14 @@ class IdleOptions(ListedNamespacesOptions, PrometheusOptions, ConcurrencyOptions
 
 @dataclass
 class HeldJob:
-    """A job that holds accelerators, what was found about it, and what is done."""
+    """A job that holds accelerators, what was found about it, and what is done. ``since``: of what was before that, no
+    warning counts."""
 
     workload: dict[str, Any]
     policy: IdlePolicy
     pods: list[dict[str, Any]] = field(default_factory=list)
     held: HeldDevices | None = None
+    since: datetime | None = None
     finding: IdleFinding = field(default_factory=lambda: IdleFinding(False, ""))
     action: str = NOTHING
     error: str | None = None
@@ -131,8 +133,7 @@ def run(task: Task[IdleOptions]) -> dict[str, Any]:
         for job in jobs:
             is_ruled = job.kind == "training" and rule_for(judge.rules, job.workload, STUCK) is not None
             if job.id not in stopped and not is_ruled:
-                since = job.held.since if job.held else None
-                job.action = next_action(job.finding, job.warned_at, policy, now, since)
+                job.action = next_action(job.finding, job.warned_at, policy, now, job.since)
         diff += _warn_and_pause(task, jobs, policy)
     concerned: list[Any] = [*jobs, *found]
     rows = [_job_row(job) for job in sorted(jobs, key=lambda job: (not job.finding.idle, job.id))]
@@ -343,7 +344,7 @@ def _judge_jobs(
         if job.held is None:
             continue
         own = {pod: usage[job.id[0], pod] for pod in job.held.pods if (job.id[0], pod) in usage}
-        job.finding = judge_use(job.held, own, job.policy, now)
+        job.finding, job.since = judge_use(job.held, own, job.policy, now), job.held.since
         if job.finding.idle and job.kind == "notebook":
             notebooks.append(job)
 
@@ -352,6 +353,7 @@ def _judge_jobs(
         activity = notebook_activity(task.client(), job.workload, pods, job.policy.idle_for, now)
         reason = activity.reason if activity.active else f"{job.finding.reason}, and {activity.reason}"
         job.finding = IdleFinding(not activity.active, reason, job.finding.peak, job.finding.coverage)
+        job.since = max(filter(None, (job.since, activity.last)), default=None)
 
     run_concurrently(ask, notebooks, task.client().concurrency)
 

@@ -113,7 +113,7 @@ def next_action(
     finding: IdleFinding, warned_at: str | None, policy: IdlePolicy, now: datetime, since: datetime | None = None
 ) -> str:
     """What is done about a job; ``warned_at`` is when it was warned of, as it was recorded. A warning from before its
-    containers started, at ``since``, is of an earlier run."""
+    containers started or its notebook was used, at ``since``, is of an earlier time."""
     if not policy.acts:
         return NOTHING
     if not finding.idle:

@@ -25,10 +25,11 @@ _KERNELS = b'{"kernels":'  # makes an object of a list
 
 
 class Activity(NamedTuple):
-    """Whether a notebook is in use, and how that is known."""
+    """Whether a notebook is in use, and how that is known. ``last``: when it was used last, if it is not in use."""
 
     active: bool
     reason: str
+    last: datetime | None = None
 
 
 class _NoJupyter(Exception):
@@ -69,7 +70,7 @@ def judged(status: Mapping[str, Any], kernels: Any, idle_for: float, now: dateti
     idle = (now - last).total_seconds()
     if idle < idle_for:
         return Activity(True, f"the notebook was used {span(max(idle, 0))} ago")
-    return Activity(False, f"the notebook has not been used for {span(idle)}")
+    return Activity(False, f"the notebook has not been used for {span(idle)}", last)
 
 
 class _Asker:
