@@ -157,6 +157,10 @@ chaos: $(VENV) collections-path ## Inject faults, kill runs and let writers race
 chaos-short: $(VENV) collections-path ## A small fixed part of that (tests/chaos/short.yaml)
 	$(PY) tests/chaos/run.py --short
 
+.PHONY: month
+month: $(VENV) collections-path programs ## A month of 64 nodes and 40 people, with and without limits, reclaim and advice (docs/month.md; ARGS="--days 7")
+	$(PY) tests/month/run.py $(ARGS)
+
 .PHONY: real
 real: $(VENV) collections-path ## Jobs on real kubelets: GPUCTL_REAL_KUBECONFIG=/path (CONTRIBUTING.md lists the other variables)
 	$(PY) -m pytest -n 0 tests/real $(ARGS)

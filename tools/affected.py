@@ -36,6 +36,7 @@ TESTS = {
     "README.md": "test_documents.py",
     "tests/chaos/": "test_chaos.py",
     "tests/demo/": "test_demo.py",
+    "tests/month/": "test_month.py",
     "kubesim/src/": "test_job_present.py",
 }
 INFO_TESTS = "test_info_examples.py"

@@ -184,11 +184,14 @@ def prometheus(
     alertmanager: str = "",
     interval: str = "1s",
     port: int = 0,
+    lookback: str = "59s",
+    more: Sequence[str] = (),
 ) -> Iterator[Prometheus]:
     """A Prometheus that scrapes the exporters of the simulated cluster with this URL.
 
     `rules`: files of rules. `blocks`: a directory of blocks (promtool tsdb create-blocks-from), moved to its data.
-    `alertmanager`: the URL of one that its alerts go to."""
+    `alertmanager`: the URL of one that its alerts go to. `lookback`: with blocks, for how long a sample counts. `more`:
+    other options."""
     directory.mkdir(parents=True, exist_ok=True)
     data, config = directory / "data", directory / "prometheus.yml"
     if blocks is not None:
@@ -205,8 +208,9 @@ def prometheus(
         f"--web.listen-address=127.0.0.1:{port}",
         "--web.enable-lifecycle",
         # What was written afterwards has no marks of staleness: a series is to end with its last sample.
-        f"--query.lookback-delta={'59s' if blocks else '5m'}",
+        f"--query.lookback-delta={lookback if blocks else '5m'}",
         "--log.level=warn",
+        *more,
     ]
     server = Prometheus(f"http://127.0.0.1:{port}", cluster, world)
     with running(command, directory / "prometheus.log", f"{server.url}/-/ready"):
