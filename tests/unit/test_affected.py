@@ -15,7 +15,10 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
     "nothing": ([], ["test_job_present.py"]),
     "only prose": (["README.md", "docs/architecture.md"], ["test_documents.py"]),
     "a module": (["plugins/modules/gpuctl_quota.py"], ["test_quota.py"]),
-    "a part of two modules": (["plugins/module_utils/rbac/rbac.py"], ["test_info_examples.py", "test_rbac.py"]),
+    "a part of two modules": (
+        ["plugins/module_utils/rbac/rbac.py"],
+        ["test_info_examples.py", "test_multikueue.py", "test_rbac.py"],
+    ),
     "a part of a package": (["plugins/module_utils/pools/pool_info.py"], ["test_info_examples.py", "test_status.py"]),
     "a role": (["roles/pools/tasks/main.yml"], ["test_roles.py"]),
     "a test, and what it tests": (

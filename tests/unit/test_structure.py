@@ -20,7 +20,7 @@ MODULE_UTILS = PLUGINS / "module_utils"
 FILES = sorted(MODULE_UTILS.rglob("*.py"))
 # Lines that a module may import, itself included. They go down, and up only with what people can declare.
 BUDGETS = {
-    "gpuctl_job": 13_820,
+    "gpuctl_job": 13_830,
     "gpuctl_node_label": 6_980,
     "gpuctl_pool": 12_030,
     "gpuctl_quota": 11_190,
