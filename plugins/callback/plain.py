@@ -173,5 +173,5 @@ def _result_data(result: Any) -> dict[str, Any]:
 
 
 def _warning_text(warning: Any) -> str:
-    """A warning is text, and an object with its text since ansible-core 2.19."""
-    return warning if isinstance(warning, str) else str(getattr(warning, "event", warning))
+    """A warning is text, and an object with an event since ansible-core 2.19."""
+    return str(getattr(getattr(warning, "event", warning), "msg", warning))

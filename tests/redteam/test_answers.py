@@ -44,7 +44,7 @@ VALUES: list[Any] = [
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """With jobs that run, one that has ended, quotas, a policy of priorities and a volume."""
-    with Cluster(nodes=2).running() as cluster:
+    with Cluster(nodes=2, addons={"kueue"}).running() as cluster:
         amounts = {"requests.nvidia.com/gpu": "4", "limits.cpu": "100"}
         for body in (
             {"kind": "ResourceQuota", "metadata": {"name": "gpuctl-a"}, "spec": {"hard": amounts}},
@@ -118,6 +118,7 @@ WRITERS: dict[str, tuple[str, dict[str, Any]]] = {
     "pause": ("jobs.job", {"definition": JOBS, "namespace": NAMESPACE, "state": "paused"}),
     "quota": ("quotas.quota", {"definition": {"kind": "quota", "quota": {"name": "q"}, "users": {"new": {"gpu": 2}}}}),
     "quota info": ("quotas.quota_info", {"all_namespaces": True}),
+    "multikueue": ("access.multikueue", {"workers": [], "kueue_namespace": NAMESPACE}),
     "account": ("rbac.rbac", ACCOUNT),
     "account gone": ("rbac.rbac", {"name": "alice", "state": "absent"}),
     "workspace": ("access.workspace", {"namespace": "w", "claim": {"name": "data", "size": "1Gi"}}),

@@ -109,8 +109,8 @@ def _merge_keys(field: str | Key, item: Any) -> tuple[str, ...]:
 
 
 def _item_key(keys: tuple[str, ...], item: Any) -> Key:
-    item = item if isinstance(item, dict) else {}
-    return tuple((name, item.get(name, KEY_DEFAULTS.get(name))) for name in keys)
+    found = [(name, (item if isinstance(item, dict) else {}).get(name, KEY_DEFAULTS.get(name))) for name in keys]
+    return tuple((name, value if isinstance(value, (str, int)) else None) for name, value in found)
 
 
 def _differences(desired: Any, live: Any, path: Path, taken_over: frozenset[Path] = frozenset()) -> Iterator[Change]:

@@ -44,6 +44,12 @@ def test_a_warning_is_broken_between_words_and_shown_once(shown: Shown) -> None:
     assert shown.printed == ["stderr: [WARNING]: job sft in namespace team-a:\n  pool a100 has no nodes."]
 
 
+def test_a_warning_may_be_an_object(shown: Shown) -> None:
+    """What a result has of it since ansible-core 2.19 (WarningSummary)."""
+    shown.callback.v2_runner_on_ok(shown.result(warnings=[SimpleNamespace(event=SimpleNamespace(msg="no nodes"))]))
+    assert shown.printed == ["stderr: [WARNING]: no nodes"]
+
+
 SHOW = "runwhere.gpuctl.gpuctl_show"
 
 
