@@ -72,7 +72,13 @@ def registered_by_clusters(name: str, variables: Mapping[str, Any]) -> dict[str,
     """
     clusters = clusters_of_play(variables)
     hosts = clusters if len(clusters) > 1 else [str(variables["inventory_hostname"])]
-    return {host: variables["hostvars"].raw_get(host).get(name) for host in hosts}
+    found = {host: variables["hostvars"].raw_get(host).get(name) for host in hosts}
+    return {host: _without_objects(result) if isinstance(result, Mapping) else result for host, result in found.items()}
+
+
+def _without_objects(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what Ansible has shown of the result already. Since ansible-core 2.19, these are no data."""
+    return {key: value for key, value in result.items() if key not in ("exception", "warnings", "deprecations")}
 
 
 def cluster_of_several(variables: Mapping[str, Any]) -> str | None:

@@ -86,12 +86,12 @@ def test_an_answer_is_remembered_as_a_fact() -> None:
 
 
 def test_what_the_clusters_of_a_play_have_registered() -> None:
-    own = {"a": {"found": 1}, "b": {}, "other": {"found": 2}}
+    own = {"a": {"found": {"msg": "no", "exception": object()}}, "b": {}, "other": {"found": 2}}
     variables: dict[str, Any] = {
         "hostvars": SimpleNamespace(raw_get=own.__getitem__),
         "groups": {"gpuctl_clusters": ["a", "b"]},
         "ansible_play_hosts_all": ["a", "b", "other"],
         "inventory_hostname": "other",
     }
-    assert registered_by_clusters("found", variables) == {"a": 1, "b": None}
+    assert registered_by_clusters("found", variables) == {"a": {"msg": "no"}, "b": None}
     assert registered_by_clusters("found", {**variables, "groups": {}}) == {"other": 2}
