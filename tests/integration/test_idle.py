@@ -300,6 +300,8 @@ class Jupyter:
         self.asked.append(asked)
         if asked.parameters.get("token") != "notebook-t0ken":
             return Reply("Forbidden", 403)
+        if asked.path != "/api/status" and "no_track_activity" not in asked.parameters:
+            self.last_activity = ago()  # jupyter_server/base/handlers.py, update_api_activity
         if asked.path == "/api/kernels":
             return Reply(self.kernels)
         return Reply({"last_activity": self.last_activity, "connections": self.connections, "kernels": 1})
@@ -319,6 +321,7 @@ def test_an_unused_notebook_is_idle(world: World, jupyter: Jupyter) -> None:
     assert row["idle"] is True
     assert row["reason"].endswith("and the notebook has not been used for 5 h")
     assert {asked.path for asked in jupyter.asked} == {"/api/status", "/api/kernels"}
+    assert world.job("lab")["idle"] is True, "asking it is no use of it"
     assert not any("Authorization" in asked.headers for asked in jupyter.asked)
     assert "notebook-t0ken" not in json.dumps(row)
 

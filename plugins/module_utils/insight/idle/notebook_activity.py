@@ -75,11 +75,12 @@ def judged(status: Mapping[str, Any], kernels: Any, idle_for: float, now: dateti
 
 class _Asker:
     """Sends the token in the query: the API server removes the header Authorization once it has authenticated a request
-    (apiserver/pkg/endpoints/filters/authentication.go), and Jupyter reads a token from nowhere else."""
+    (apiserver/pkg/endpoints/filters/authentication.go), and Jupyter reads a token from nowhere else. Without
+    no_track_activity, Jupyter counts the question as use (jupyter_server/base/handlers.py, update_api_activity)."""
 
     def __init__(self, client: Client, namespace: str, place: str, token: str | None) -> None:
         self._transport, self._proxy = client.transport, f"{POD.path(namespace, place)}/proxy"
-        self._query = {"token": token} if token else {}
+        self._query = {"no_track_activity": "1", **({"token": token} if token else {})}
 
     def __call__(self, path: str) -> dict[str, Any]:
         return self._transport.exchange(self._proxy + path, _read_answer, self._query, read_timeout=_TIMEOUT)
