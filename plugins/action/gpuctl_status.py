@@ -30,8 +30,9 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
     """Run the module, and print what it returns as tables; with ``watch`` again and again."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        if isinstance(clusters := self._task.args.get("clusters"), str):
-            self._task.args["clusters"] = registered_by_clusters(clusters, task_vars or {})
+        registered = self._task.args.get("clusters")
+        if isinstance(registered, str):
+            self._task.args["clusters"] = registered_by_clusters(registered, task_vars or {})
         result: dict[str, Any] = super().run(tmp, task_vars)
         if "jobs" not in result or self._task.no_log or not boolean(self._task.args.get("show", True), strict=False):
             return result
@@ -41,7 +42,8 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
         print_screen(self._screen(result), cluster)
         if self._task.args.get("watch"):
             self._watch(float(self._task.args["watch"]), tmp, task_vars)
-        return result
+        # Ansible copies what tasks return several times, and has got the rows of these from each cluster already.
+        return {"changed": False, "clusters": result["clusters"]} if isinstance(registered, str) else result
 
     def _watch(self, seconds: float, tmp: str | None, task_vars: dict[str, Any] | None) -> None:
         """Print the tables again and again, without end. An error, such as a lost connection, is printed once."""

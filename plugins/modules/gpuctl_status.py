@@ -99,7 +99,8 @@ options:
     description:
       - What tasks of this module have returned for several clusters, by the name of the cluster. It is shown as one, and no cluster is
         read. Each row names its cluster, and a cluster whose task has failed is shown with the error.
-      - Or the name of the variable in which the clusters of the play have registered it, which is faster.
+      - Or the name of the variable in which the clusters of the play have registered it, which is faster. Then only RV(clusters) is
+        returned.
     type: raw
     version_added: 1.1.0
 seealso:
