@@ -28,6 +28,18 @@ def python(kind: str, name: str, script: str, **blocks: dict[str, Any]) -> dict[
     return command(kind, name, ["python3", "-u", "-c", script], **blocks)
 
 
+def jupyter(token: str, directory: str = "/tmp/work", **blocks: dict[str, Any]) -> dict[str, Any]:
+    """A notebook in the directory, whose server needs some seconds to listen."""
+    script = (
+        f"mkdir -p {directory} && cd {directory} && sleep 5 && export HOME=/tmp && exec python3 -m jupyter_server "
+        "--ip=0.0.0.0 --port=8888 --no-browser --allow-root --ServerApp.token=$JUPYTER_TOKEN"
+    )
+    resources = {"memory": "512Mi", "cpu": "500m", **blocks.pop("resources", {})}
+    return shell(
+        "notebook", "lab", script, environment={"env": {"JUPYTER_TOKEN": token}}, resources=resources, **blocks
+    )
+
+
 def command(kind: str, name: str, words: list[str], **blocks: dict[str, Any]) -> dict[str, Any]:
     environment = {"image": IMAGE, "command": words, **blocks.pop("environment", {})}
     resources = {**RESOURCES, **blocks.pop("resources", {})}

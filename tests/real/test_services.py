@@ -13,7 +13,7 @@ from integration.ansible import Ansible, TaskResult
 from integration.api import Api, eventually
 
 from .jobs import has_gpus, info, logged
-from .programs import OBEDIENT, python, shell
+from .programs import OBEDIENT, jupyter, python, shell
 
 SERVER = """
 import http.server, os, signal, sys
@@ -98,16 +98,6 @@ def test_a_service_whose_health_check_fails(ansible: Ansible, namespace: str):
 def proxied(api: Api, namespace: str, service: str, path: str) -> tuple[int, Any]:
     """The answer of a Service, through the API server's proxy."""
     return api.call("GET", f"/api/v1/namespaces/{namespace}/services/{service}/proxy{path}")
-
-
-def jupyter(token: str) -> dict[str, Any]:
-    """A notebook whose server needs some seconds to listen."""
-    script = (
-        "mkdir -p /tmp/work && cd /tmp/work && sleep 5 && export HOME=/tmp && exec python3 -m jupyter_server "
-        "--ip=0.0.0.0 --port=8888 --no-browser --allow-root --ServerApp.token=$JUPYTER_TOKEN"
-    )
-    environment = {"env": {"JUPYTER_TOKEN": token}}
-    return shell("notebook", "lab", script, environment=environment, resources={"memory": "512Mi", "cpu": "500m"})
 
 
 def test_a_notebook_is_ready_when_its_server_listens(ansible: Ansible, api: Api, namespace: str):
