@@ -12,10 +12,21 @@ from functools import partial
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_times import Hold
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.budgets import count_budgets
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.budgets.count_budgets import MODULE as BUDGET
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.idle.idle_jobs import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_history import pod_keys
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_store import write_history
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import resolve_connection
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load_policy
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.policy_rules import policy_config_map, rules_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas import live_quotas
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE as QUOTA
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.rbac import MODULE as RBAC
 from kubesim import LAB_USER_TOKEN, Cluster
 
 from . import manifests
@@ -407,3 +418,270 @@ def test_the_event_source_reports_what_is_idle_once(world: World) -> None:
     }
     assert found["reason"] == "at most 1 % utilization in the last 60 min"
     assert watcher.seen() == ["gpu.idle"]
+
+
+# -- budgets of GPU-hours ----------------------------------------------------------------------------------------------
+
+
+def month_end(now: datetime) -> datetime:
+    return (now.replace(day=1, hour=0, minute=0, second=0, microsecond=0) + timedelta(days=31)).replace(day=1)
+
+
+def budget(world: World, then: str = "stop_idle", *, limit: int = 1, namespace: str = "default") -> None:
+    """A quota with a budget of this month, as gpuctl_quota declares and gpuctl_budget counts it."""
+    users = {namespace: {"gpu": 4, "gpu_hours": {"limit": limit, "then": then}}}
+    quota = {"kind": "quota", "quota": {"name": "team"}, "users": users}
+    assert "failed" not in perform(QUOTA, world.cluster, definition=quota)
+    assert "failed" not in perform(BUDGET, world.cluster, all_namespaces=True)
+
+
+@pytest.fixture
+def used(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """In the namespaces default and other, a million GPUs have run since the month began."""
+    monkeypatch.setattr(live_quotas, "_COUNTING", 0.0)  # There is no controller that counts.
+    now = count_budgets.datetime.now(timezone.utc)
+    start = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0).timestamp()
+    hold = Hold("gone", "gone", start, start, now.timestamp(), {"nvidia.com/gpu": 1_000_000})
+    params = {"host": world.cluster.url, "validate_certs": False, "api_key": world.cluster.token}
+    client = Client(resolve_connection(params, {}))
+    world.cluster.load([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}])
+    for namespace in ("default", "other"):
+        write_history(client, namespace, {"run-gone.job": json.dumps({"name": "gone", "kind": "training"})})
+        write_history(client, namespace, pod_keys("run-gone", hold))
+    return world
+
+
+def account_without_quotas() -> list[Row]:
+    """A service account that may do what gpuctl_idle does, and not list ResourceQuotas."""
+    group, core = "rbac.authorization.k8s.io", ["configmaps", "events", "namespaces", "pods", "services"]
+    rules = [{"apiGroups": [""], "resources": core, "verbs": ["*"]}]
+    rules += [{"apiGroups": [each], "resources": ["*"], "verbs": ["*"]} for each in ("batch", "apps", "autoscaling")]
+    subject = {"kind": "ServiceAccount", "name": "idle", "namespace": "default"}
+    role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": "idle"}}
+    reference = {"apiGroup": group, "kind": "ClusterRole", "name": "idle"}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "idle", "namespace": "default"}},
+        {**role, "rules": rules},
+        {**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]},
+    ]
+
+
+def quota_lists(world: World) -> int:
+    return sum(entry.resource == "resourcequotas" for entry in world.cluster.requests)
+
+
+def test_idle_jobs_are_paused_once_the_budget_is_used_up(used: World, jupyter: Jupyter) -> None:
+    """By action=annotate, which warns only elsewhere: the first run warns, a later one pauses after the grace."""
+    until = month_end(datetime.now(timezone.utc))
+    budget(used)
+    text = f"and the GPU-hours of the namespace are used up until {until:%Y-%m-%d} 00:00 UTC"
+    report = {row["name"]: row for row in used.idle()["results"]}
+    assert {name: row["used_up_until"] for name, row in report.items()} == {
+        "train": f"{until:%Y-%m-%dT%H:%M:%SZ}",
+        "lab": f"{until:%Y-%m-%dT%H:%M:%SZ}",
+        "busy": None,
+    }
+    assert report["train"]["reason"] == f"at most 1 % utilization in the last 60 min, {text}"
+    assert used.warned_at() is None
+
+    assert used.idle(action="annotate", check=True)["changed"]
+    assert used.warned_at() is None
+    assert used.idle(action="annotate")["msg"] == "2 idle jobs with 2 accelerators, 2 warned of"
+    for event in used.events():
+        assert text in event["message"]
+        assert "It may be paused in 60 min." in event["message"]
+    warned = used.warned_at() or ""
+    assert used.job(action="annotate")["warned_at"] == warned.split()[0]
+    used.cluster.requests.reset()
+    assert used.idle(action="annotate")["changed"] is False
+    assert used.cluster.requests.writes() == []
+
+    earlier = f"{ago(hours=2)} {warned.split()[1]}"
+    used.warn(earlier)
+    used.change("StatefulSet", "lab", lambda lab: lab["metadata"]["annotations"].update({WARNED: earlier}))
+    assert used.idle(check=True, action="annotate")["msg"] == "2 idle jobs with 2 accelerators, 2 paused"
+    assert not used.of("Job", "train")["spec"].get("suspend")
+    assert used.idle(action="report")["changed"] is False
+    assert used.idle(action="annotate")["msg"] == "2 idle jobs with 2 accelerators, 2 paused"
+    assert used.of("Job", "train")["spec"]["suspend"] is True
+    assert used.of("StatefulSet", "lab")["spec"]["replicas"] == 0
+    assert not used.of("Job", "busy")["spec"].get("suspend")
+    paused = [event["message"] for event in used.events() if event["reason"] == "IdlePaused"]
+    assert [text in message for message in paused] == [True, True]
+    assert used.idle(action="annotate")["changed"] is False
+
+
+def test_who_was_only_told_of_being_idle_is_warned_before_a_pause(used: World) -> None:
+    """The warning was of days before the budget was used up. So is one of another period."""
+    budget(used)
+    for warning in (ago(hours=2), f"{ago(hours=2)} 2020-01-01T00:00:00Z", f"{ago(hours=2)} x y", "x"):
+        used.warn(warning)
+        assert used.job(action="annotate")["action"] == "warn"
+        assert (used.warned_at() or "") > ago(hours=1)
+        assert not used.of("Job", "train")["spec"].get("suspend")
+    used.warn(ago(hours=2))  # With action=pause, it said that the job may be paused.
+    assert used.job(action="pause", check=True)["action"] == "pause"
+
+
+@pytest.mark.parametrize("then", ["refuse", "low_priority"])
+def test_other_budgets_stop_nothing(used: World, then: str) -> None:
+    budget(used, then)
+    used.warn(ago(hours=2))
+    row = used.job(action="annotate")
+    assert (row["action"], row["used_up_until"], row["idle"]) == ("none", None, True)
+
+
+def test_a_budget_that_is_not_used_up_stops_nothing(used: World) -> None:
+    budget(used)
+    budget(used, limit=2**31 - 1)  # It was raised.
+    used.warn(f"{ago(hours=2)} {month_end(datetime.now(timezone.utc)):%Y-%m-%dT%H:%M:%SZ}")
+    assert used.job(action="annotate")["action"] == "none"
+
+
+def test_the_next_period_stops_nothing(used: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether gpuctl_budget has run since or not."""
+
+    class Earlier(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.now(tz) - timedelta(days=32)
+
+    budget(used)
+    live = used.cluster.call(lambda: used.cluster.registry.list("ResourceQuota", "default"))
+    (own,) = [obj for obj in live if obj["metadata"]["name"].startswith("gpuctl-")]
+    first = month_end(Earlier.now(timezone.utc))
+    used.cluster.call(lambda: used.cluster.registry.delete("ResourceQuota", "default", own["metadata"]["name"]))
+    name = f"gpuctl-gpu-hours-until-{first:%Y-%m-%d}"
+    used.cluster.load([{**own, "metadata": {**own["metadata"], "name": name, "resourceVersion": None, "uid": None}}])
+    assert used.job()["used_up_until"] is None
+    monkeypatch.setattr(count_budgets, "datetime", Earlier)
+    budget(used)
+    assert used.job()["used_up_until"] is None
+
+
+def test_the_budget_of_another_namespace_stops_nothing(used: World) -> None:
+    budget(used, namespace="other")
+    row = used.job(action="annotate")
+    assert (row["action"], row["used_up_until"]) == ("warn", None)
+    assert "Delete or pause it" in used.events()[0]["message"]
+
+
+MALFORMED = (
+    "",
+    "[]",
+    "[" * 900,
+    '{"limit": 1, "per": "month", "then": ["stop_idle"], "warn_at": "80%"}',
+    '{"limit": -1, "per": "month", "then": "stop_idle", "warn_at": "80%"}',
+    '{"used": NaN, "at": "2026-01-01T00:00:00Z"}',
+    '{"used": -1, "at": "2026-01-01T00:00:00Z"}',
+    '{"used": "9999", "at": "2026-01-01T00:00:00Z"}',
+)
+
+
+@pytest.mark.parametrize("prefix", ["team-", "gpuctl-"], ids=["declared", "counted"])
+def test_a_malformed_budget_stops_nothing(used: World, prefix: str) -> None:
+    budget(used)
+    names = [obj["metadata"]["name"] for obj in used.cluster.call(lambda: used.cluster.registry.list("ResourceQuota"))]
+    (name,) = [name for name in names if name.startswith(prefix)]
+    assert used.job()["used_up_until"]
+    for text in MALFORMED:
+        annotations = {"runwhere.ai/gpu-hours": text}
+        used.change("ResourceQuota", name, lambda obj, new=annotations: obj["metadata"].update(annotations=new))
+        assert used.job()["used_up_until"] is None, text
+
+
+@pytest.mark.parametrize("exempt", [{"exempt_names": ["tr*n"]}, {"exempt_selectors": ["app in (train)"]}])
+def test_exempt_jobs_go_on_whatever_is_used_up(used: World, exempt: Row) -> None:
+    budget(used)
+    used.warn(ago(hours=2))
+    row = used.job(action="annotate", **exempt)
+    assert (row["idle"], row["used_up_until"]) == (False, None)
+
+
+def test_what_is_not_known_counts_as_use_whatever_is_used_up(used: World) -> None:
+    budget(used)
+    used.usage.hours.clear()
+    assert used.job(action="annotate").items() >= {"idle": False, "action": "none", "used_up_until": None}.items()
+
+
+def test_a_policy_on_stuck_trainings_comes_before_a_budget(used: World) -> None:
+    budget(used)
+    used.warn(ago(hours=2))
+    policies = {"all": {"stuck": {"after": "1h", "action": "notify"}}}
+    row = used.job(action="annotate", policies=policies)
+    assert (row["idle"], row["action"], row["used_up_until"]) == (True, "none", None)
+
+
+def test_a_prometheus_that_is_not_named_decides_nothing(used: World) -> None:
+    """What is found in the cluster may be anybody's."""
+    budget(used)
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "prometheus-operated", "namespace": "monitoring"},
+        "spec": {"ports": [{"name": "web", "port": 9090}]},
+    }
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "monitoring"}}
+    used.cluster.load([namespace, service])
+    used.cluster.programs["services", "monitoring", "prometheus-operated", "9090"] = used.server.url
+    until = f"{month_end(datetime.now(timezone.utc)):%Y-%m-%dT%H:%M:%SZ}"
+    used.warn(f"{ago(hours=2)} {until}")
+    found = perform(MODULE, used.cluster, action="annotate")
+    assert "failed" not in found, found["msg"]
+    (row,) = [row for row in found["results"] if row["name"] == "train"]
+    assert (row["idle"], row["action"], row["used_up_until"]) == (True, "none", None)
+    assert any("no Prometheus is named" in warning for warning in found["warnings"])
+    assert perform(MODULE, used.cluster)["results"][0]["used_up_until"] == until
+
+
+def test_without_permission_to_read_budgets_nothing_is_stopped(used: World) -> None:
+    budget(used)
+    used.cluster.load(account_without_quotas())
+    token = used.cluster.service_account_token("default", "idle")
+    used.warn(f"{ago(hours=2)} {month_end(datetime.now(timezone.utc)):%Y-%m-%dT%H:%M:%SZ}")
+    found = used.idle(action="annotate", api_key=token)
+    assert not any(row["used_up_until"] or row["action"] != "none" for row in found["results"])
+    warning = "the account has no permission to list ResourceQuotas"
+    assert any(warning in each for each in found["warnings"])
+    found = used.idle(action="pause", check=True, api_key=token)  # pauses whatever budgets say
+    assert "failed" not in found, found["msg"]
+    assert found["results"][0]["action"] == "pause"
+    assert not any(warning in each for each in found["warnings"])
+
+
+def test_budgets_are_read_once_and_only_where_a_job_is_idle(used: World) -> None:
+    budget(used)
+
+    def requests_of(**options: Any) -> tuple[int, int]:
+        used.cluster.requests.reset()
+        assert "failed" not in used.idle(all_namespaces=True, **options)
+        return quota_lists(used), len(list(used.cluster.requests))
+
+    few = requests_of()
+    assert few[0] == 1
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "9"}}}
+    labels = {"app.kubernetes.io/managed-by": "runwhere.gpuctl", "runwhere.ai/quota": "many"}
+    for n in range(60):
+        metadata = {"name": "many", "namespace": f"team-{n}"}
+        used.cluster.load([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"team-{n}"}}])
+        used.cluster.load([{**quota, "metadata": {**metadata, "labels": labels}}])
+    assert requests_of() == few
+    used.usage.peaks = dict.fromkeys(used.usage.peaks, 0.9)
+    assert requests_of()[0] == 0
+
+
+@pytest.mark.parametrize("level", ["read", "submit"])
+def test_a_tenant_writes_no_budget(used: World, level: str) -> None:
+    budget(used, namespace="other")
+    account = perform(RBAC, used.cluster, name="mallory", level=level, namespaces=["default"])
+    assert "failed" not in account, account
+    token = used.cluster.service_account_token("gpuctl-system", "mallory")
+    quota = {"kind": "quota", "quota": {"name": "team"}, "users": {"default": {"gpu_hours": {"limit": 1}}}}
+    forged = perform(QUOTA, used.cluster, definition=quota, api_key=token)
+    assert "forbidden" in forged["msg"]
+    params = {"host": used.cluster.url, "validate_certs": False, "api_key": token}
+    client = Client(resolve_connection(params, {}))
+    name = "gpuctl-gpu-hours-until-2099-01-01"
+    own = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name, "namespace": "default"}}
+    with pytest.raises(ApiError, match="forbidden"):
+        client.create(own)

@@ -41,7 +41,7 @@ PACKED = {
     "gpuctl_expire": 470,
     "gpuctl_extend": 460,
     "gpuctl_fit_info": 420,
-    "gpuctl_idle": 500,
+    "gpuctl_idle": 510,
     "gpuctl_job": 530,
     "gpuctl_job_history": 320,
     "gpuctl_job_history_info": 240,

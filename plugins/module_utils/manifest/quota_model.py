@@ -21,10 +21,10 @@ class GpuHours(Block):
         default="month", description="The period, by the calendar in UTC. Weeks begin on Monday."
     )
     warn_at: rules.Percentage = Field(default="80%", description="From which part on the use is warned of.")
-    then: Literal["refuse", "low_priority"] = Field(
+    then: Literal["refuse", "low_priority", "stop_idle"] = Field(
         default="refuse",
-        description="What is done once it is used up, until the next period: no new pod gets GPUs (refuse), or only "
-        "those of jobs with priority low or opportunistic (low_priority). What runs goes on.",
+        description="Once used up, until the next period: no new pod gets GPUs (refuse, and stop_idle, which pauses "
+        "idle jobs too), or only those of jobs with priority low or opportunistic (low_priority). What runs goes on.",
     )
 
 

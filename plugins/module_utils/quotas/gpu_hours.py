@@ -17,7 +17,7 @@ from ..kube.times import time_as_text
 from ..labels import GPU_HOURS, GPU_HOURS_UNTIL, QUOTA, is_managed
 
 Object = Mapping[str, Any]
-REFUSE, LOW_PRIORITY = "refuse", "low_priority"
+REFUSE, LOW_PRIORITY, STOP_IDLE = "refuse", "low_priority", "stop_idle"
 MOST_HOURS = 1e12  # what is recorded of runs may be anything
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
@@ -58,7 +58,7 @@ def budget_of(resource_quota: Object) -> HoursBudget | None:
         return None
     found = _annotation(resource_quota)
     limit, warn_at = found.get("limit"), str(found.get("warn_at", "")).removesuffix("%")
-    known = found.get("per") in ("day", "week", "month") and found.get("then") in (REFUSE, LOW_PRIORITY)
+    known = found.get("per") in ("day", "week", "month") and found.get("then") in (REFUSE, LOW_PRIORITY, STOP_IDLE)
     if not (known and warn_at.isascii() and warn_at.isdigit()):
         return None
     if not isinstance(limit, int) or isinstance(limit, bool) or not 0 < limit <= MOST_HOURS:

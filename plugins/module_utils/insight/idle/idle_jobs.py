@@ -22,7 +22,7 @@ from ...given_times import InvalidTime, duration
 from ...jobs.job import STATES, Planner, State
 from ...jobs.job_options import JOB_KINDS
 from ...jobs.job_plans import plan_transition
-from ...jobs.transitions import patch_plan
+from ...jobs.transitions import LiveJob, patch_plan
 from ...kube.concurrency import run_concurrently
 from ...kube.errors import if_allowed
 from ...kube.resources import PERSISTENT_VOLUME_CLAIM, POD
@@ -55,15 +55,21 @@ from .idle_rules import (
     judge_use,
     next_action,
     span,
+    warning_text,
 )
 from .notebook_activity import notebook_activity
 from .reclaim import ReclaimJudge, act_on, claim_rows, find_jobs, finding_row, stuck_finding
 from .reclaim_rules import STOP, STUCK, Stall, job_kind, reclaim_rules_in, rule_for
+from .stop_idle import read_used_up
 
 REPORT, ANNOTATE = "report", "annotate"
 _IDLE_FOR, _BELOW = "1h", 0.05  # without an option or a policy
 _SHORTEST = 300.0  # seconds: of less, a utilization says nothing
 _STEP = 60
+_NOT_NAMED = (
+    "no Prometheus is named, and the one that decides what is paused is not looked for. Set O(prometheus_url), or "
+    "O(prometheus_service) to namespace/name:port."
+)
 _EXEMPT_NAME = re.compile(r"[a-z0-9.*?\[\]!-]{1,253}")
 
 
@@ -104,7 +110,7 @@ class HeldJob:
         return job_kind(self.workload)
 
     @property
-    def warned_at(self) -> str | None:
+    def warning(self) -> str | None:
         return (self.workload["metadata"].get("annotations") or {}).get(IDLE_WARNED_AT)
 
 
@@ -114,10 +120,7 @@ def run(task: Task[IdleOptions]) -> dict[str, Any]:
     judge = _judge_of(task.options, policy, now)
     acts = "action=pause" if policy.pauses else "policies" if judge.acts_on_use else ""
     if acts and not prometheus_settings(task.options, task.environ).is_set:
-        raise TaskFailed(
-            f"O({acts}): no Prometheus is named, and the one that decides what is paused is not looked for. Set "
-            "O(prometheus_url), or O(prometheus_service) to namespace/name:port."
-        )
+        raise TaskFailed(f"O({acts}): {_NOT_NAMED}")
     task, own = in_requested_namespaces(task)
     task, (reading, jobs) = read_permitted(task, lambda task: _read_held_jobs(task, policy, judge))
     if any(job.held for job in jobs):
@@ -126,15 +129,15 @@ def run(task: Task[IdleOptions]) -> dict[str, Any]:
             those = [job for job in jobs if job.policy.idle_for == idle_for]
             _judge_jobs(task, those, _usage(prometheus, idle_for, task), now)
     judge = reading.judge
+    _apply_budgets(task, [job for job in jobs if job.finding.idle and not _is_ruled(job, judge)], policy, now)
     found = find_jobs(reading.workloads, reading.pods, _stuck_jobs(task, jobs, judge), judge)
     diff = act_on(task, found, judge)
     if policy.acts:
         stopped = {job.id for job in found if job.action in (PAUSE, STOP)}
         for job in jobs:
-            is_ruled = job.kind == "training" and rule_for(judge.rules, job.workload, STUCK) is not None
-            if job.id not in stopped and not is_ruled:
-                job.action = next_action(job.finding, job.warned_at, policy, now, job.since)
-        diff += _warn_and_pause(task, jobs, policy)
+            if job.id not in stopped and not _is_ruled(job, judge):
+                job.action = next_action(job.finding, job.warning, job.policy, now, job.since)
+        diff += _warn_and_pause(task, jobs)
     concerned: list[Any] = [*jobs, *found]
     rows = [_job_row(job) for job in sorted(jobs, key=lambda job: (not job.finding.idle, job.id))]
     unused = claim_rows(reading.claims, reading.workloads, reading.pods)
@@ -271,7 +274,7 @@ def _read_held_jobs(task: Task[IdleOptions], policy: IdlePolicy, judge: ReclaimJ
             job.policy = replace(policy, idle_for=rule.after, source=f"the policy of pool {rule.pool}")
         job.pods = [dict(pod) for pod in own_pods(workload, pods[job.id])]
         job.held = held_devices(job.pods, job.policy.idle_for, judge.now)
-        if job.held is None and job.warned_at is None:
+        if job.held is None and job.warning is None:
             continue
         why = judge.exempt(workload)
         job.finding = IdleFinding(False, why or "holds no accelerators, or has not started")
@@ -281,17 +284,18 @@ def _read_held_jobs(task: Task[IdleOptions], policy: IdlePolicy, judge: ReclaimJ
     return Reading(workloads, pods, claims, judge), jobs
 
 
+def _is_ruled(job: HeldJob, judge: ReclaimJudge) -> bool:
+    """Whether a policy on stuck trainings takes the place of the options."""
+    return job.kind == "training" and rule_for(judge.rules, job.workload, STUCK) is not None
+
+
 def _stuck_jobs(task: Task[IdleOptions], jobs: Iterable[HeldJob], judge: ReclaimJudge) -> dict[JobId, Stall]:
     """The trainings with idle accelerators that log nothing either, where a policy is about them."""
 
     def ask(job: HeldJob) -> Stall | None:
         return stuck_finding(task.client(), job.pods, job.held, job.finding.reason, judge.now) if job.held else None
 
-    asked = [
-        job
-        for job in jobs
-        if job.kind == "training" and job.finding.idle and rule_for(judge.rules, job.workload, STUCK)
-    ]
+    asked = [job for job in jobs if job.finding.idle and _is_ruled(job, judge)]
     found = run_concurrently(ask, asked, task.client().concurrency)
     return {job.id: finding for job, finding in zip(asked, found, strict=True) if finding}
 
@@ -309,6 +313,19 @@ def _limits_of_notebooks(task: Task[IdleOptions], workloads: Iterable[Mapping[st
             "it a level with M(gpuctl_rbac)."
         )
     return strictest_limits(declared.policies)
+
+
+def _apply_budgets(task: Task[IdleOptions], idle: Sequence[HeldJob], policy: IdlePolicy, now: datetime) -> None:
+    """Idle jobs are also paused where a used-up budget of GPU-hours says so."""
+    until = read_used_up(task, now, warns=not policy.pauses) if idle else {}
+    chosen = [job for job in idle if job.id[0] in until]
+    if chosen and policy.acts and not prometheus_settings(task.options, task.environ).is_set:
+        task.warn(f"idle jobs of namespaces whose GPU-hours are used up are not paused: {_NOT_NAMED}")
+        return
+    for job in chosen:
+        end = until[job.id[0]]
+        reason = f"{job.finding.reason}, and the GPU-hours of the namespace are used up until {end[:10]} 00:00 UTC"
+        job.finding, job.policy = replace(job.finding, reason=reason), replace(job.policy, used_up_until=end)
 
 
 def _usage(prometheus: Prometheus, idle_for: float, task: Task[Any]) -> dict[tuple[str, str], PodUsage]:
@@ -361,12 +378,12 @@ def _judge_jobs(
 # -- acting ------------------------------------------------------------------------------------------------------------
 
 
-def _warn_and_pause(task: Task[IdleOptions], jobs: Sequence[HeldJob], policy: IdlePolicy) -> list[Any]:
+def _warn_and_pause(task: Task[IdleOptions], jobs: Sequence[HeldJob]) -> list[Any]:
     """Warn of what is idle for the first time, take the warning back, and pause; the entries of the diff."""
     now, diff = now_as_text(), []
     for action, state in (
-        (WARN, State(_marking(now))),
-        (CLEAR, State(_marking(None))),
+        (WARN, State(_marking({job.id: warning_text(now, job.policy) for job in jobs}))),
+        (CLEAR, State(_marking({}))),
         (PAUSE, STATES["paused"]),
     ):
         chosen = [job for job in jobs if job.action == action]
@@ -377,26 +394,29 @@ def _warn_and_pause(task: Task[IdleOptions], jobs: Sequence[HeldJob], policy: Id
         for job in chosen:
             job.error = rows[job.id]["error"]
     told = [job for job in jobs if job.action in (WARN, PAUSE) and job.error is None]
-    write_events(task, [(job.workload, *_event_of(job, policy)) for job in told], "idle jobs")
+    write_events(task, [(job.workload, *_event_of(job)) for job in told], "idle jobs")
     return diff
 
 
-def _marking(time: str | None) -> Planner:
-    """Records when a job was found idle, or with None that it is not."""
-    field = (("metadata", "annotations", IDLE_WARNED_AT), time or ABSENT)
-    return partial(plan_transition, transition=lambda job, options: patch_plan(job, Action.ANNOTATE, [field]))
+def _marking(warnings: Mapping[JobId, str]) -> Planner:
+    """Records when a job was found idle; of those without a warning, that they are not."""
+
+    def fields(job: LiveJob) -> list[Any]:
+        return [(("metadata", "annotations", IDLE_WARNED_AT), warnings.get((job.namespace, job.name), ABSENT))]
+
+    return partial(plan_transition, transition=lambda job, options: patch_plan(job, Action.ANNOTATE, fields(job)))
 
 
-def _event_of(job: HeldJob, policy: IdlePolicy) -> tuple[str, str]:
+def _event_of(job: HeldJob) -> tuple[str, str]:
     """The reason and the message."""
+    policy = job.policy
     if job.action == PAUSE:
         reason, then = "IdlePaused", "It was paused. Resume it with gpuctl_job (state=resumed) or the playbook resume."
     else:
         reason = "Idle"
-        then = (
-            f"It may be paused in {span(policy.grace)}." if policy.pauses else "Delete or pause it if it is not needed."
-        )
-    limit = f" The limit of {job.policy.source} is {span(job.policy.idle_for)}." if job.policy.source else ""
+        is_paused = policy.pauses or policy.used_up_until
+        then = f"It may be paused in {span(policy.grace)}." if is_paused else "Delete or pause it if it is not needed."
+    limit = f" The limit of {policy.source} is {span(policy.idle_for)}." if policy.source else ""
     return reason, f"Its accelerators are idle: {job.finding.reason}.{limit} {then}"
 
 
@@ -414,7 +434,8 @@ def _job_row(job: HeldJob) -> dict[str, Any]:
         "idle_for": span(job.policy.idle_for),
         "below": job.policy.below,
         "set_by": job.policy.source or None,
-        "warned_at": None if job.action == CLEAR else job.warned_at,
+        "used_up_until": job.policy.used_up_until or None,
+        "warned_at": None if job.action == CLEAR or job.warning is None else job.warning.partition(" ")[0],
         "action": job.action,
         "error": job.error,
     }

@@ -21,7 +21,8 @@ LEAST_COVERAGE = 0.9
 
 @dataclass(frozen=True)
 class IdlePolicy:
-    """The options. Times are in seconds, ``below`` is a ratio. ``source`` is the policy that has set one of them."""
+    """The options. Times are in seconds, ``below`` is a ratio. ``source`` is the policy that has set one of them,
+    ``used_up_until`` the end of the used-up budget of GPU-hours that says stop_idle."""
 
     idle_for: float
     below: float
@@ -31,6 +32,7 @@ class IdlePolicy:
     names: tuple[str, ...] = ()
     kinds: frozenset[str] = frozenset()
     source: str = ""
+    used_up_until: str = ""
 
 
 class PodUsage(NamedTuple):
@@ -110,18 +112,28 @@ def is_exempt(name: str, kind: str, uid: str, policy: IdlePolicy, exempt_uids: C
 
 
 def next_action(
-    finding: IdleFinding, warned_at: str | None, policy: IdlePolicy, now: datetime, since: datetime | None = None
+    finding: IdleFinding, warning: str | None, policy: IdlePolicy, now: datetime, since: datetime | None = None
 ) -> str:
-    """What is done about a job; ``warned_at`` is when it was warned of, as it was recorded. A warning from before its
+    """What is done about a job; ``warning`` is the one that was recorded (``warning_text``). One from before its
     containers started or its notebook was used, at ``since``, is of an earlier time."""
     if not policy.acts:
         return NOTHING
     if not finding.idle:
-        return CLEAR if warned_at is not None else NOTHING
+        return CLEAR if warning is not None else NOTHING
+    warned_at, _space, until = (warning or "").partition(" ")
     warned = _parse_time(warned_at)
     if warned is None or warned > now or (since and warned < since):
         return WARN
-    return PAUSE if policy.pauses and (now - warned).total_seconds() >= policy.grace else NOTHING
+    # Whoever was only told that a job is idle has not been warned that it will be paused.
+    if not policy.pauses and policy.used_up_until not in ("", until):
+        return WARN
+    is_due = (now - warned).total_seconds() >= policy.grace
+    return PAUSE if is_due and (policy.pauses or policy.used_up_until) else NOTHING
+
+
+def warning_text(now: str, policy: IdlePolicy) -> str:
+    """When a job was warned of, and the end of the used-up budget if that was the reason."""
+    return f"{now} {policy.used_up_until}".strip()
 
 
 def span(seconds: float) -> str:
