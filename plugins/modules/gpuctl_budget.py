@@ -21,6 +21,8 @@ description:
   - Once the budget is used up, that ResourceQuota limits the accelerators of the quota and of the cluster's nodes to 0. Then Kubernetes admits no new pods
     with them, or with C(then=low_priority) only those of jobs with priority V(low) or V(opportunistic). What runs goes on, and what
     M(runwhere.gpuctl.gpuctl_quota) has written stays as it is.
+  - C(then=stop_idle) admits no new pods either, and asks for jobs to be paused that hold accelerators and do not use them. M(runwhere.gpuctl.gpuctl_idle)
+    does that, with its O(runwhere.gpuctl.gpuctl_idle#module:action=annotate) or V(pause): schedule it as well. This module pauses nothing.
   - The limit is lifted by the first run after the next period has begun, the budget has been raised, or the quota has no budget any more.
   - Periods are those of the calendar in UTC, and weeks begin on Monday.
   - Within a period, what is recorded never becomes less, so an account that can change the history of its namespace does not lift the limit. Delete the
@@ -44,6 +46,8 @@ options:
     type: dict
 seealso:
   - module: runwhere.gpuctl.gpuctl_quota
+  - module: runwhere.gpuctl.gpuctl_idle
+    description: Pauses idle jobs of budgets with C(then=stop_idle).
   - module: runwhere.gpuctl.gpuctl_usage_info
   - module: runwhere.gpuctl.gpuctl_job_history
     description: Records the runs that are counted.

@@ -25,6 +25,9 @@ description:
   - With O(action=pause), a job that is still idle O(grace) after the warning is paused as by O(runwhere.gpuctl.gpuctl_job#module:state=paused). Its
     pods are deleted, with what a training has not saved in a checkpoint and with the kernels of a notebook. Nothing else is lost, and
     O(runwhere.gpuctl.gpuctl_job#module:state=resumed) starts them again.
+  - Where the budget of GPU-hours of a namespace is used up (see M(runwhere.gpuctl.gpuctl_budget)), and says C(then=stop_idle), O(action=annotate) pauses
+    as O(action=pause) does, until its period ends. A warning from before that does not count, because it did not say so. Exemptions and evidence
+    are the same, and O(prometheus_url) or O(prometheus_service) has to be set for it. V(report) only says where that is so.
   - RV(findings) lists what else runs or holds something and does nothing. See O(policies) for what is done about it, which is nothing by default.
   - A training is C(stuck) if its accelerators are idle, and none of its pods has written a line to its log, for the time in O(policies). It is only
     looked for where a policy is about it.
@@ -39,6 +42,7 @@ description:
     M(runwhere.gpuctl.gpuctl_job) needs, which the level V(submit) of M(runwhere.gpuctl.gpuctl_rbac) has.
   - No level has C(get) of C(pods/proxy), by which notebooks are asked. Without it, notebooks count as used. Events need C(create) of
     C(events), which the level V(administer) has in the namespaces of jobs. Without it, no events are written.
+  - Budgets need the permission to list resourcequotas, which the levels V(read) and V(submit) have. Without it, no job is paused because of one.
   - Stuck trainings need C(get) of C(pods/log), and RV(findings) the permission to list persistentvolumeclaims. Without them, these are not found.
 options:
   policies:
@@ -51,7 +55,7 @@ options:
         well again.
       - Nothing in the cluster says since when a job is in a crash loop. It counts from the warning.
       - V(paused) can only be notified of. Stuck trainings with V(pause) or V(stop) need O(prometheus_url) or O(prometheus_service).
-      - For trainings, a policy on C(stuck) takes the place of O(action).
+      - For trainings, a policy on C(stuck) takes the place of O(action), and of a budget with C(then=stop_idle).
     type: dict
   longest_exemption:
     description:
@@ -82,7 +86,8 @@ options:
     default: 1h
   action:
     description:
-      - V(report) changes nothing. V(annotate) warns of idle jobs. V(pause) warns of them first, and pauses them after O(grace).
+      - V(report) changes nothing. V(annotate) warns of idle jobs. V(pause) warns of them first, and pauses them after O(grace). In namespaces whose
+        used-up budget says C(then=stop_idle), so does V(annotate).
       - Jobs are warned of and paused whoever has submitted them.
     type: str
     choices: [report, annotate, pause]
@@ -109,6 +114,7 @@ seealso:
     description: Exempt a job for some time.
   - module: runwhere.gpuctl.gpuctl_policy
     description: Limits of notebooks, by team.
+  - module: runwhere.gpuctl.gpuctl_budget
   - module: runwhere.gpuctl.gpuctl_job
   - module: runwhere.gpuctl.gpuctl_job_metrics_info
 extends_documentation_fragment:
@@ -190,6 +196,7 @@ results:
     - C(reason) says why a job counts as idle or not. C(utilization) is the highest of any of its accelerators, and C(coverage) the share of the time for
       which it is known.
     - C(idle_for) and C(below) are the limits of the job, and C(set_by) is the policy that has set one of them.
+    - C(used_up_until) is the time until which the GPU-hours of the namespace of an idle job are used up, so that the job is paused; null otherwise.
     - C(action) is V(warn), V(clear) for a warning that was withdrawn, V(pause) or V(none).
   returned: success
   type: list
@@ -207,6 +214,7 @@ results:
       idle_for: 2 h
       below: 0.05
       set_by: policy company (gpu-admins@example.com)
+      used_up_until: null
       warned_at: null
       action: warn
       error: null

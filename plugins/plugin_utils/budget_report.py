@@ -18,6 +18,7 @@ from .screens import CLUSTER
 from .text_table import Column
 
 _STATES = {"near": "nearly used up", "used_up": "used up", "removed": "no budget"}
+_STOPS_IDLE = "used up, idle jobs are paused"
 _DONE = {"limit": "limited", "lift": "lifted"}
 _COLUMNS = (
     CLUSTER,
@@ -62,11 +63,12 @@ def _budget_blocks(rows: Sequence[Row]) -> list[Any]:
 
 def _cells(row: Row) -> Row:
     hours = {"shown_used": row["used"], "shown_left": row["left"], "shown_running": row["running_hours"]}
+    stops_idle = row["state"] == "used_up" and row["then"] == "stop_idle"
     return {
         **row,
         **{name: None if value is None else f"{value:,.1f}" for name, value in hours.items()},
         "shown_limit": row["limit"] and f"{row['limit']:,}",
         "shown_until": row["until"] and row["until"][:10],
-        "shown_state": _STATES.get(row["state"]),
+        "shown_state": _STOPS_IDLE if stops_idle else _STATES.get(row["state"]),
         "done": row["error"] or _DONE.get(row["action"]),
     }

@@ -75,6 +75,13 @@ def test_what_is_short_comes_first() -> None:
     ]
 
 
+def test_it_says_where_idle_jobs_are_paused() -> None:
+    """Only once the budget is used up."""
+    rows = [row("team-a", 11.0, 10, "used_up", then="stop_idle"), row("team-b", 9.0, 10, "near", then="stop_idle")]
+    lines = screen({**RESULT, "results": rows}, width=80)
+    assert [("idle jobs are paused" in line, line[:6]) for line in lines[1:3]] == [(True, "team-a"), (False, "team-b")]
+
+
 def test_all_are_listed_if_asked_for() -> None:
     assert any(line.startswith("team-c ") for line in screen(RESULT, everything=True))
     assert "team-c" in files_of(RESULT)[".html"](RESULT)
