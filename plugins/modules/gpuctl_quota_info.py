@@ -144,6 +144,7 @@ results:
         - Budget of GPU-hours, with the period of now (C(since), C(until)), and what was C(used) of it and C(left) when
           M(runwhere.gpuctl.gpuctl_budget) recorded that last (C(counted_at)). These are V(none) until it has counted in the period. V(none) without
           a budget.
+        - With C(then=stop_idle), M(runwhere.gpuctl.gpuctl_idle) pauses idle jobs once it is used up.
       type: dict
       sample:
         limit: 5000

@@ -237,6 +237,25 @@ def test_only_jobs_with_priority_low_go_on(world: World, clock: Clock) -> None:
     assert world.submit("again", job={"priority": "low"})["failed"]
 
 
+def test_stop_idle_refuses_as_refuse_does(world: World, clock: Clock) -> None:
+    """It stops nothing by itself: gpuctl_idle does, see test_idle.py."""
+    world.quota({"limit": 10, "then": "stop_idle"})
+    world.submit("running")
+    eventually(world.pods)
+    running = world.pods()
+    world.record(gone("a", 0, 12))
+    clock.at(hours=12)
+    assert world.row().items() >= {"state": "used_up", "action": "limit", "then": "stop_idle"}.items()
+    assert list(world.objects()) == [OBJECT]
+    assert "are used up until 2031-06-01 00:00 UTC. Submit it again then" in message(world.submit("next"))
+    assert world.pods() == running
+    (row,) = perform(QUOTA_INFO, world.cluster, all_namespaces=True)["results"]
+    assert row["gpu_hours"].items() >= {"then": "stop_idle", "left": 0.0}.items()
+    world.quota({"limit": 10, "then": "low_priority"})
+    assert world.row()["state"] == "used_up"
+    assert world.submit("background", job={"priority": "low"})["changed"]
+
+
 def test_the_hours_are_true(world: World, clock: Clock) -> None:
     """Each pod once, and of each only its part of the period: as gpuctl_usage_info has it."""
     world.quota({"limit": 1000})
