@@ -35,14 +35,14 @@ def fit_report(result: Mapping[str, Any]) -> Report:
     others = result.get("not_judged") or ()
     text = f"Not judged, and may refuse them: {abridged(list(others), 5)}."
     cells = [{**row, "gpus": gpus_of(row), "shown_status": SHORT_VERDICTS[row["verdict"]]} for row in rows]
-    waiting = [row for row in rows if row["verdict"] != "now"]
+    explained = [row for row in rows if row["verdict"] != "now" or row.get("delays")]
     return Report(
         "Would the jobs run?",
         [
             Section("", [Text(str(result["msg"]) if is_merged else fit_summary(rows))]),
             Section("Verdicts", [Table(_COLUMNS, cells, "When each job would run", noun="job")]),
-            # Why a job runs is shown on request.
-            Section("", [Reasons([*map(explained_verdict, waiting)], 5)], on="short"),
+            # Why a job runs is shown on request, unless others wait longer for it.
+            Section("", [Reasons([*map(explained_verdict, explained)], 5)], on="short"),
             Section("Reasons", [Reasons([*map(explained_verdict, rows)])], on="full"),
             Section("", [*([Text(text)] if others else []), *map(Text, limit_texts(result))]),
         ],

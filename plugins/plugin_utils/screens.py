@@ -609,7 +609,7 @@ def changes_screen(
     preempting = [_preempting(row) for row in fine if not predicts and (row.get("fit") or {}).get("preempts")]
     waiting = [row for row in fine if not predicts or not row.get("fit")]
     # Why a job runs is shown on request.
-    predicted = [explained_verdict(fit) for fit in fits if everything or fit["verdict"] != "now"]
+    predicted = [explained_verdict(fit) for fit in fits if everything or fit["verdict"] != "now" or fit.get("delays")]
     if summary and (sweeps := [own for own in groups if len(own) > 1]):
         names = enumerated([own[0]["sweep"] for own in sweeps], "and")
         named = f"Sweep {names} is" if len(sweeps) == 1 else f"Sweeps {names} are"

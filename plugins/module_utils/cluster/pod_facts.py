@@ -15,6 +15,16 @@ from .status import is_terminating
 HostPort = tuple[str, str, int]  # host IP, protocol, port
 
 COMPUTE = ("cpu", "memory", "ephemeral-storage")  # what a container is limited to
+_RULES = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "schedulerName",
+    "schedulingGates",
+    "schedulingGroup",
+    "preemptionPolicy",
+)
 PODS = "pods"  # how many pods a node takes, in its allocatable
 
 
@@ -22,7 +32,7 @@ class PlacedPod(NamedTuple):
     """An unfinished pod that has a node, or that room on one is kept for (``nominated``).
 
     ``use`` has what it uses of accelerators, and its job. ``owner`` is the kind of its controller. ``ends_by`` are the
-    seconds after ``started_at`` that Kubernetes ends it by.
+    seconds after ``started_at`` that Kubernetes ends it by. ``rules``: without a node, what of its spec decides which.
     """
 
     use: PodUse
@@ -42,6 +52,7 @@ class PlacedPod(NamedTuple):
     ends_by: int | None
     is_ending: bool
     priority_class: str = ""
+    rules: Object | None = None
 
     @property
     def namespace(self) -> str:
@@ -105,6 +116,7 @@ def placed_pod(pod: Object) -> PlacedPod:
         spec.get("activeDeadlineSeconds"),
         is_terminating(pod),
         spec.get("priorityClassName") or "",
+        None if spec.get("nodeName") else {name: spec[name] for name in _RULES if name in spec},
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..jobs.advisers import MakeAdviser
@@ -20,6 +21,7 @@ def advised(spec: ModuleSpec[JobOptions]) -> ModuleSpec[JobOptions]:
 
 
 def import_advisers() -> Sequence[MakeAdviser]:
+    from .fit.delayed_jobs import with_delays
     from .fit.fit_adviser import FitAdviser
 
-    return (FitAdviser,)
+    return (partial(FitAdviser, with_delays=with_delays),)

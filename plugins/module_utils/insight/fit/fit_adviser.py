@@ -17,7 +17,7 @@ from ...jobs.advisers import Advised, Adviser, Fits
 from ...jobs.select import SelectedJob
 from ...task import Task
 from .fit_rows import preempts_in_vain
-from .job_fit import judge_jobs
+from .job_fit import WithDelays, judge_jobs
 
 if TYPE_CHECKING:
     from ...jobs.job_options import JobOptions
@@ -29,8 +29,9 @@ class FitAdviser(Adviser):
 
     unknown = "whether the jobs would run is not known"
 
-    def __init__(self, advised: Advised) -> None:
+    def __init__(self, advised: Advised, with_delays: WithDelays | None = None) -> None:
         self._advised = advised
+        self._with_delays = with_delays
         self._fits: dict[JobId, dict[str, Any]] = {}
 
     def before(self, plans: Sequence[Plan]) -> list[Blocker]:
@@ -47,14 +48,19 @@ class FitAdviser(Adviser):
 
     def _fits_of_plans(self, plans: Sequence[Plan]) -> dict[JobId, dict[str, Any]]:
         advised = self._advised
-        return fits_of(advised.task, advised.jobs, plans) if advised.builds_objects else {}
+        return fits_of(advised.task, advised.jobs, plans, self._with_delays) if advised.builds_objects else {}
 
 
 def _in_vain_problem(fit: Mapping[str, Any]) -> str:
     return f"{fit['reason']} Use O(preempt=true) to submit it all the same."
 
 
-def fits_of(task: Task[JobOptions], jobs: Sequence[SelectedJob], plans: Iterable[Plan]) -> dict[JobId, dict[str, Any]]:
+def fits_of(
+    task: Task[JobOptions],
+    jobs: Sequence[SelectedJob],
+    plans: Iterable[Plan],
+    with_delays: WithDelays | None = None,
+) -> dict[JobId, dict[str, Any]]:
     """Whether the jobs that would start pods would run, what they would wait for, and which jobs they would preempt."""
     models = {job.id: job for job in jobs}
     starting, rolling, left = [], set(), {}
@@ -73,7 +79,7 @@ def fits_of(task: Task[JobOptions], jobs: Sequence[SelectedJob], plans: Iterable
     if task.options.wait_for_nodes:  # What is added to other pools is not known.
         growing = declared.growing
         starting = [job for job in starting if job.pool in growing]
-    rows = judge_jobs(task.client(), starting, declared, rolling, left)
+    rows = judge_jobs(task.client(), starting, declared, rolling, left, with_delays)
     return {(row["namespace"], row["name"]): row for row in rows}
 
 

@@ -13,6 +13,7 @@ from ...jobs.select import build_jobs, select_jobs
 from ...namespaces import NamespaceOptions
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
+from .delayed_jobs import with_delays
 from .fit_rows import VERDICTS, fit_summary, with_refusals
 from .job_fit import judge_jobs
 from .unjudged_admission import read_admitting, unjudged
@@ -46,9 +47,8 @@ def run(task: Task[FitOptions]) -> dict[str, Any]:
     declared = read_declared(task.client(), task.warn)
     jobs = build_jobs(jobs, declared)
     refused = forbidden(task, jobs, declared)
-    rows = [
-        with_refusals(row, refused[row["namespace"], row["name"]]) for row in judge_jobs(task.client(), jobs, declared)
-    ]
+    judged = judge_jobs(task.client(), jobs, declared, with_delays=with_delays)
+    rows = [with_refusals(row, refused[row["namespace"], row["name"]]) for row in judged]
     others = unjudged(read_admitting(task.client()), [job.objects for job in jobs]) if rows else []
     result = {"changed": False, "results": rows, "not_judged": others, "msg": fit_summary(rows)}
     failing = [row for row in rows if row["verdict"] in (options.fail_on or ())]

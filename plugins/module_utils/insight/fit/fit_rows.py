@@ -84,8 +84,7 @@ def fit_row(
 ) -> dict[str, Any]:
     """A job as gpuctl_fit_info returns it."""
     job = fit.job
-    known = [ends[name].at for name in fit.after if name in ends]
-    runs_at = max(known) if known and len(known) == len(fit.after) and min(known) >= now else None
+    runs_at = expected_start(fit, ends, now)
     changes = [_change(change) for change in (*fit.changes, *_higher_quotas(fit))]
     return {
         "name": job.name,
@@ -101,6 +100,8 @@ def fit_row(
         "preempts": [_name(name) for name in fit.evicted],
         "after": [_end_row(name, ends.get(name)) for name in fit.after],
         "runs_at": time_as_text(runs_at) if runs_at else None,
+        "delays": [],
+        "backfill_limit": None,
         "quotas": [lack.row for lack in fit.lacks],
         "refusals": dict(fit.refusals),
         "changes": changes,
@@ -109,12 +110,19 @@ def fit_row(
     }
 
 
+def expected_start(fit: Fit, ends: Mapping[JobId, JobEnd], now: datetime) -> datetime | None:
+    """When all that it waits for has ended; None if the end of one is not known, or overdue."""
+    known = [ends[name].at for name in fit.after if name in ends]
+    return max(known) if known and len(known) == len(fit.after) and min(known) >= now else None
+
+
 def with_refusals(row: dict[str, Any], refusals: Sequence[str]) -> dict[str, Any]:
     """The row of a job with what policies and Pod Security levels forbid of it. Then it never runs as it is."""
     if not refusals:
         return {**row, "forbidden": []}
     reason = f"The server refuses it: {' '.join(refusals)}"
-    return {**row, "verdict": NEVER, "reason": reason, "hint": None, "preempts": [], "forbidden": list(refusals)}
+    none: dict[str, Any] = {"hint": None, "preempts": [], "delays": [], "backfill_limit": None}
+    return {**row, **none, "verdict": NEVER, "reason": reason, "forbidden": list(refusals)}
 
 
 def as_dispatched(row: dict[str, Any], pool: str) -> dict[str, Any]:
@@ -269,11 +277,15 @@ def _ends_text(names: Sequence[JobId], ends: Mapping[JobId, JobEnd], now: dateti
 def _end_of(end: JobEnd, now: datetime) -> str:
     if end.at < now and end.basis != DEADLINE:
         return f"overdue, {_BASES[end.basis]}"
-    minutes = max(0, round((end.at - now).total_seconds() / 60))
-    text = f"{minutes} min" if minutes < 120 else f"{minutes // 60} h" if minutes < 2880 else f"{minutes // 1440} d"
+    text = time_until(end.at, now)
     if end.basis == DEADLINE:
         return f"in {text} at the latest"
     return f"in about {text}, {_BASES[end.basis]}"
+
+
+def time_until(at: datetime, now: datetime) -> str:
+    minutes = max(0, round((at - now).total_seconds() / 60))
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h" if minutes < 2880 else f"{minutes // 1440} d"
 
 
 def _lacks(fit: Fit) -> Iterator[str]:

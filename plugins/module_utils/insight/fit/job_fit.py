@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...cluster.declared import Declared
 from ...cluster.nodes import with_use
@@ -34,6 +34,8 @@ from .job_cost import cost_of_job
 from .quota_rivals import with_quota_rivals
 from .room_rivals import with_room_rivals
 
+WithDelays: TypeAlias = "Callable[..., list[dict[str, Any]]]"
+
 
 def judge_jobs(
     client: Client,
@@ -41,9 +43,10 @@ def judge_jobs(
     declared: Declared,
     rolling: Collection[JobId] = (),
     left: Mapping[JobId, int] = MappingProxyType({}),
+    with_delays: WithDelays | None = None,
 ) -> list[dict[str, Any]]:
     """A row for each job. Its objects are built already. ``rolling`` are those that get a rolling update. Of others,
-    as many pods as ``left`` has are left before these start."""
+    as many pods as ``left`` has are left before these start. ``with_delays`` is that of delayed_jobs.py."""
     if not jobs:
         return []
     classes = {job.priority_class["metadata"]["name"]: job.priority_class for job in jobs if job.priority_class}
@@ -51,7 +54,7 @@ def judge_jobs(
     snapshot = read_fit_snapshot(client, [job.objects for job in jobs], classes, may_claim=may_claim)
     now = datetime.now(timezone.utc)
     ends = _read_ends(client, snapshot, now)
-    return rows_of(snapshot, jobs, declared, ends, now, rolling, left)
+    return rows_of(snapshot, jobs, declared, ends, now, rolling, left, with_delays)
 
 
 def rows_of(
@@ -62,6 +65,7 @@ def rows_of(
     now: datetime,
     rolling: Collection[JobId] = (),
     left: Mapping[JobId, int] = MappingProxyType({}),
+    with_delays: WithDelays | None = None,
 ) -> list[dict[str, Any]]:
     """The same from what has been read. Pure."""
     nodes = with_use([one.node for one in snapshot.nodes or ()], [one.use for one in snapshot.pods or ()])
@@ -88,6 +92,8 @@ def rows_of(
         for row, job in zip(rows, jobs, strict=True)
     ]
     growing = declared.growing
+    if with_delays:
+        rows = with_delays(rows, fits, [job.objects[0] for job in jobs], snapshot, cluster, ends, now, growing)
     if not growing:
         return rows
     from .new_nodes import after_new_nodes  # Here: few pools grow.
