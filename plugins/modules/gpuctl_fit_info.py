@@ -28,7 +28,8 @@ description:
   - What cannot be judged makes the answer V(unknown), with the reason. This applies to other schedulers and queues, to what
     the account may not read, and to jobs whose answer depends on which of several nodes the scheduler chooses. Whether the images,
     secrets and paths of a job exist is not judged. Pods that are pending already are not counted, although the scheduler
-    serves the more important of them first.
+    serves the more important of them first. Nor does it keep room for them, so that a job which runs now may delay them, see
+    RV(results[].delays).
   - Changes nothing, and sends only requests that read objects. Their number does not depend on the number of jobs.
   - The level V(read) of M(runwhere.gpuctl.gpuctl_rbac) in the whole cluster is enough. With the level V(submit) alone, the pods
     of other namespaces are not known, so that the answer is V(unknown) unless it is V(never).
@@ -133,7 +134,9 @@ results:
         It needs 8 GPUs on one node, but the most free on one of the 4 nodes of pool a100 is 4 (on gpu-node-2), 4 short. It runs
         after job team-b/pretrain (in 3 h at the latest) ends.
     hint:
-      description: The cheapest change that makes the job run. V(none) if it runs now, or if none is known.
+      description:
+        - The cheapest change that makes the job run. V(none) if it runs now, or if none is known.
+        - For a job that runs now and delays others, the time limit with which it does not, see RV(results[].backfill_limit).
       type: str
       sample: "With resources.gpu 4 instead of 8, it runs now."
     pods_wanted:
@@ -190,6 +193,37 @@ results:
       description: When all of RV(results[].after) are expected to have ended. V(none) if the end of one is not known, or overdue.
       type: str
       sample: "2026-03-01T18:40:00Z"
+    delays:
+      description:
+        - Jobs that wait in the cluster and would run at a known time, because others have ended by then, but later or at an unknown
+          time if this job runs now and has not ended by then. Kubernetes keeps no room for pods that wait. Only jobs that run now,
+          and have no pods yet, have such an entry. Each job is judged as if it were submitted alone.
+        - A job is only named if it is delayed on whichever nodes the scheduler puts this one, and if it would not simply preempt it.
+          Its start has to be as certain as RV(results[].runs_at). Not named are jobs in pools that grow, and jobs with volumes of a
+          namespace of which no job is judged that has volumes, claimed devices, another scheduler or a spread that must be kept.
+        - Of the jobs that wait for nodes where jobs of the task may go, the five that the scheduler serves first are looked at, and of
+          the jobs of the task, the first 20 that differ. Jobs that wait further back are not considered at all.
+      type: list
+      elements: dict
+      version_added: 1.1.0
+      contains:
+        namespace:
+          description: Namespace of the other job.
+          type: str
+        name:
+          description: Name of the other job.
+          type: str
+        runs_at:
+          description: When it is expected to run without this job. The first one comes first.
+          type: str
+          sample: "2026-03-01T18:40:00Z"
+    backfill_limit:
+      description:
+        - The longest C(job.time_limit) with which the job ends before the first of RV(results[].delays) would run, with five minutes to
+          spare, in whole hours or, below three hours, quarters of an hour. V(none) if it delays nothing, or if that would be below 15 minutes.
+      type: str
+      version_added: 1.1.0
+      sample: 4h
     forbidden:
       description:
         - What policies and the Pod Security level of the namespace do not allow of the job, each with its place in the manifest. The

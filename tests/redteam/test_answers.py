@@ -211,6 +211,27 @@ def test_one_wrong_value_is_left_out_or_said(cluster: Cluster, task: str) -> Non
         assert len(str(result.get("msg"))) < 6_000
 
 
+def test_one_wrong_value_of_what_waits_is_left_out_or_said() -> None:
+    """The small job delays the one that waits for the other half of the node."""
+    place, options = "insight.fit.fit_info", {"definition": [training("small")], "namespace": NAMESPACE}
+    with Cluster(nodes=1).running() as cluster:
+        for job in (
+            training(job={"name": "half", "time_limit": "5h"}, resources={"gpu": 4}),
+            training("big", resources={"gpu": 8}),
+        ):
+            given = {"definition": job, "namespace": NAMESPACE, "wait": "time_limit" in job["job"], "wait_timeout": 20}
+            result = run("jobs.job", cluster.url, **given, api_key=cluster.token, request_timeout=20).result
+            assert not result.get("failed"), result
+        delaying = 0
+        for seed in range(2 * SEEDS):
+            said: list[str] = []
+            with hostile(damaging(cluster, seed, said)) as server:
+                result = run(place, server.url, **options, retries=0, request_timeout=20).result
+            assert "bug in runwhere.gpuctl" not in str(result.get("msg")), (seed, said, result.get("exception"))
+            delaying += any(row["delays"] for row in result.get("results") or ())
+        assert delaying
+
+
 def test_a_class_of_priority_without_a_number_is_left_out(cluster: Cluster) -> None:
     def answer(request: Visitor) -> None:
         body = json.loads(request.body or b"null")
