@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which jobs that wait a job delays that runs now, and the time limit with which it would not (backfill). Pure.
 
-Kubernetes keeps no room for a pod that waits: what fits runs now, on what that pod would have got once others have
-ended. It is only said where the start is known, and if it comes of that wherever the scheduler puts the pods.
+Kubernetes keeps no room for a pod that waits. A delay is only named where the start is known, and if it comes of that
+wherever the scheduler puts the pods.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _kept_to_free_nodes(cluster: Cluster, job: FitJob) -> FitJob:
 def _queue(
     cluster: Cluster, snapshot: FitSnapshot, waiting: Iterable[list[PlacedPod]], jobs: Iterable[FitJob]
 ) -> list[FitJob]:
-    """The first that wait for nodes where the jobs may go."""
+    """The first that wait for nodes of the jobs."""
     world = cluster.world
     names = {state.name for job in jobs for state in world.suitable(job.pod)[0]}
     pools = {world.nodes[name].node.labels.get(POOL, DEFAULT_POOL) for name in names}
