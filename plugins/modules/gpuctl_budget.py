@@ -23,6 +23,9 @@ description:
     M(runwhere.gpuctl.gpuctl_quota) has written stays as it is.
   - C(then=stop_idle) admits no new pods either, and asks for jobs to be paused that hold accelerators and do not use them. M(runwhere.gpuctl.gpuctl_idle)
     does that, with its O(runwhere.gpuctl.gpuctl_idle#module:action=annotate) or V(pause): schedule it as well. This module pauses nothing.
+  - C(accelerators) of a budget limits how many of its hours may be of an accelerator, such as V(amd). Once those are used up, a further ResourceQuota, such
+    as C(gpuctl-gpu-hours-until-2026-12-01-of-amd), limits that one to 0, until the whole budget is. It limits all that the vendor's software lists on
+    nodes, and the DeviceClasses of pools with that accelerator. ResourceQuotas cannot limit products, such as the H100.
   - The limit is lifted by the first run after the next period has begun, the budget has been raised, or the quota has no budget any more.
   - Periods are those of the calendar in UTC, and weeks begin on Monday.
   - Within a period, what is recorded never becomes less, so an account that can change the history of its namespace does not lift the limit. Delete the
@@ -88,6 +91,7 @@ results:
       is no longer in the record is in C(used) alone, and C(notes) say so.
     - C(state) is V(ok), V(near) from C(warn_at) on, V(used_up), or V(removed) where the quota has no budget any more.
     - C(action) is V(limit), V(lift), V(count) if only the use was recorded, or V(none).
+    - C(accelerators) has the same of the accelerators with a part of the budget, by name. C(state) is that of the whole budget.
     - C(notes) say what is not counted, or not known for sure.
   returned: success
   type: list
@@ -104,6 +108,7 @@ results:
       since: "2026-01-01T00:00:00Z"
       until: "2026-02-01T00:00:00Z"
       counted_at: "2026-01-29T14:00:00Z"
+      accelerators: {"amd": {"limit": 2000, "used": 12.4, "left": 1987.6, "percent": 0.6, "state": "ok"}}
       running_hours: 412.4
       ended_hours: 4600.0
       state: used_up

@@ -268,7 +268,8 @@ results:
     gpu_hours:
       description:
         - Budget of the namespace, as RV(runwhere.gpuctl.gpuctl_quota_info#module:results[].gpu_hours). C(cost) are the GPU-hours that the job takes
-          until its time limit, V(none) without one, and C(cost_per_day) those of a day. V(none) without a budget, and for a job without whole GPUs.
+          until its time limit, V(none) without one, and C(cost_per_day) those of a day. Each of C(accelerators) has both as well. V(none) without a
+          budget, and for a job without whole GPUs.
       type: dict
     dispatched:
       description:

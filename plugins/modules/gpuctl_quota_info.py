@@ -145,6 +145,7 @@ results:
           M(runwhere.gpuctl.gpuctl_budget) recorded that last (C(counted_at)). These are V(none) until it has counted in the period. V(none) without
           a budget.
         - With C(then=stop_idle), M(runwhere.gpuctl.gpuctl_idle) pauses idle jobs once it is used up.
+        - C(accelerators) has C(limit), C(used), C(left) and C(percent) of those that have a part of the budget.
       type: dict
       sample:
         limit: 5000
@@ -156,6 +157,7 @@ results:
         since: "2026-01-01T00:00:00Z"
         until: "2026-02-01T00:00:00Z"
         counted_at: "2026-01-26T10:15:04Z"
+        accelerators: {"amd": {"limit": 2000, "used": 1500.0, "left": 500.0, "percent": 75.0}}
       version_added: 1.1.0
     opportunistic:
       description: Whether the limits do not count jobs with priority V(opportunistic); null if the ResourceQuota cannot be read.

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..module_utils.kube.errors import as_sentence
@@ -24,6 +24,7 @@ _COLUMNS = (
     CLUSTER,
     Column("namespace", "NAMESPACE", least=9),
     Column("name", "QUOTA", drop=3),
+    Column("accelerator", "ACCELERATOR", optional=True),
     Column("shown_used", "USED", numeric=True),
     Column("shown_limit", "OF", numeric=True),
     Column("shown_left", "LEFT", numeric=True),
@@ -38,7 +39,7 @@ _MOST_FIRST = "In hours, those with the least left first"
 def budget_report(result: Mapping[str, Any]) -> Report:
     """The budgets that are nearly used up, or of which something was done or is to be said; the others are counted."""
     rows = sorted(result["results"], key=lambda row: -(row["percent"] or 0.0))
-    near = [row for row in rows if row["state"] != "ok" or row["action"] in _DONE or row["error"] or row["notes"]]
+    near = [row for row in rows if {"ok"} != _states(row) or row["action"] in _DONE or row["error"] or row["notes"]]
     left = len(rows) - len(near)
     summary = as_sentence(str(result["msg"]))
     short = f"{summary} {number_of(left, 'other')} with enough left." if left else summary
@@ -53,12 +54,31 @@ def budget_report(result: Mapping[str, Any]) -> Report:
 
 
 def _budget_blocks(rows: Sequence[Row]) -> list[Any]:
-    cells = [_cells(row) for row in rows]
+    cells = [cells for row in rows for cells in (_cells(row), *_accelerator_cells(row))]
     noted = [
         {**row, "status": None, "reason": " ".join(map(as_sentence, row["notes"]))} for row in rows if row["notes"]
     ]
-    table = Table(_COLUMNS, cells, _MOST_FIRST, noun="budget", first=FIRST_ROWS)
+    table = Table(_COLUMNS, cells, _MOST_FIRST, noun="budget" if len(cells) == len(rows) else "row", first=FIRST_ROWS)
     return [table, *([Reasons(noted, FIRST_ROWS)] if noted else [])]
+
+
+def _states(row: Row) -> set[str]:
+    return {row["state"], *(part["state"] for part in (row["accelerators"] or {}).values())}
+
+
+def _accelerator_cells(row: Row) -> Iterator[Row]:
+    """A row for each accelerator with a limit of its own, below that of the budget."""
+    for name, part in (row["accelerators"] or {}).items():
+        place = {key: row[key] for key in ("cluster", "namespace", "name") if key in row}
+        yield {
+            **place,
+            "accelerator": name,
+            "shown_used": f"{part['used']:,.1f}",
+            "shown_limit": f"{part['limit']:,}",
+            "shown_left": f"{part['left']:,.1f}",
+            "shown_until": row["until"][:10],
+            "shown_state": _STATES.get(part["state"]),
+        }
 
 
 def _cells(row: Row) -> Row:

@@ -352,11 +352,26 @@ def quotas_block(quotas: Sequence[Row], unreadable: Mapping[str, str], width: in
     shown = most_used[: room.rows] if room and _exceeds(room, quotas) else quotas
     rows = [{**row, **{f"shown_{key}": _use_text(row.get(key)) for key in ("gpu", "cpu", "memory")}} for row in shown]
     rows = [{**row, "shown_gpu_hours": _hours_text(row.get("gpu_hours"))} for row in rows]
-    return table_lines(rows, _QUOTA_COLUMNS, width) + rest_line(len(quotas) - len(shown), "quota")
+    own = [line for row in shown for text in _accelerator_hours(row) for line in wrapped(text, width)]
+    return [*table_lines(rows, _QUOTA_COLUMNS, width), *own, *rest_line(len(quotas) - len(shown), "quota")]
+
+
+def _accelerator_hours(quota: Row) -> Iterator[str]:
+    """``GPU-hours of team-a until 2026-12-01: 900 of 1,000 for amd``"""
+    budget = quota.get("gpu_hours") or {}
+    parts = [
+        f"{_UNKNOWN if part['used'] is None else format(part['used'], ',.0f')} of {part['limit']:,} for {name}"
+        for name, part in (budget.get("accelerators") or {}).items()
+    ]
+    if parts:
+        place = f"{quota['namespace']} in {quota['cluster']}" if quota.get("cluster") else quota["namespace"]
+        yield f"GPU-hours of {place} until {budget['until'][:10]}: {', '.join(parts)}"
 
 
 def _percent(quota: Row) -> float:
-    uses = [quota.get(key) or {} for key in ("gpu", "cpu", "memory", "gpu_hours")]
+    budget = quota.get("gpu_hours") or {}
+    uses = [quota.get(key) or {} for key in ("gpu", "cpu", "memory")]
+    uses += [budget, *(budget.get("accelerators") or {}).values()]
     return max((use.get("percent") or 0.0 for use in uses), default=0.0)
 
 
@@ -645,6 +660,12 @@ def gpu_hours_texts(rows: Iterable[Row]) -> Iterator[str]:
         parts = [f"up to {cost:,.0f} until their time limits"] if cost else []
         parts += [f"{daily:,} a day without one"] if daily else []
         much = " That is more than is left." if budget["left"] is not None and cost > budget["left"] else ""
+        for name, part in (budget.get("accelerators") or {}).items():
+            own = [each["accelerators"][name] for each in found]
+            if part["left"] is not None and any(each["cost_per_day"] for each in own):
+                known += f", {part['left']:,.0f} of {part['limit']:,} for {name}"
+                if not much and sum(each["cost"] or 0.0 for each in own) > part["left"]:
+                    much = f" That is more than is left for {name}."
         yield f"GPU-hours of {place}: {known}. The jobs take {' and '.join(parts)}.{much}"
 
 

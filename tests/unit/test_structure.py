@@ -23,7 +23,7 @@ BUDGETS = {
     "gpuctl_job": 13_830,
     "gpuctl_node_label": 6_980,
     "gpuctl_pool": 12_030,
-    "gpuctl_quota": 11_190,
+    "gpuctl_quota": 11_210,
     "gpuctl_rbac": 8_200,
     "gpuctl_status": 14_500,
 }
@@ -33,7 +33,7 @@ PACKED = {
     "gpuctl_access_info": 190,
     "gpuctl_advice": 10,
     "gpuctl_advice_info": 260,
-    "gpuctl_budget": 270,
+    "gpuctl_budget": 280,
     "gpuctl_copy": 330,
     "gpuctl_doctor": 270,
     "gpuctl_drift": 560,

@@ -635,7 +635,7 @@ def too_small_quota(quota: QuotaRefusal, number: int) -> PendingReason | None:
     return PendingReason(text, "Request less, or have the quota raised", final=True, predicted=True)
 
 
-_BUDGET = re.compile(rf"{GPU_HOURS_UNTIL}(?P<day>\d{{4}}-\d\d-\d\d)(?P<low>-low)?")
+_BUDGET = re.compile(rf"{GPU_HOURS_UNTIL}(?P<day>\d{{4}}-\d\d-\d\d)(?P<low>-low)?(?:-of-(?P<of>[-a-z0-9]{{1,63}}))?")
 
 
 def used_up_budget(quota: str) -> tuple[str, str] | None:
@@ -643,11 +643,12 @@ def used_up_budget(quota: str) -> tuple[str, str] | None:
     found = _BUDGET.fullmatch(quota)
     if found is None:
         return None
-    text = f"the GPU-hours of the namespace are used up until {found['day']} 00:00 UTC"
+    of, other = (f" for {found['of']}", ", use another accelerator") if found["of"] else ("", "")
+    text = f"the GPU-hours of the namespace{of} are used up until {found['day']} 00:00 UTC"
     if found["low"]:
         text += ", except for jobs with priority low or opportunistic"
-        return text, "Submit it with priority low, or have the budget raised"
-    return text, "Submit it again then, or have the budget raised"
+        return text, f"Submit it with priority low{other}, or have the budget raised"
+    return text, f"Submit it again then{other}, or have the budget raised"
 
 
 def by_resource(texts: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -26,6 +26,19 @@ class GpuHours(Block):
         description="Once used up, until the next period: no new pod gets GPUs (refuse, and stop_idle, which pauses "
         "idle jobs too), or only those of jobs with priority low or opportunistic (low_priority). What runs goes on.",
     )
+    accelerators: dict[rules.ProfileName, rules.PositiveCount] = Field(
+        default_factory=dict,
+        description="Of these GPU-hours, how many may be of an accelerator. Others have no limit of their own.",
+        examples=[{"nvidia": 4000, "amd": 2000}],
+    )
+
+    @model_validator(mode="after")
+    def _parts_of_the_limit(self) -> GpuHours:
+        for name, limit in self.accelerators.items():
+            if limit > self.limit:
+                hint = "Reduce it, or raise limit"
+                raise rules.section_error(f"more than limit: {limit}", hint, "accelerators", name)
+        return self
 
 
 class ClusterLimits(Block):

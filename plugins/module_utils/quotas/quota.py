@@ -56,7 +56,8 @@ def run(task: Task[QuotaOptions]) -> dict[str, Any]:
         require_allowed(task, (each.namespace for each in plans.plans if each.changed), "quota")
         return plans
 
-    if any(limits.accelerators for quota in quotas for limits in quota.namespaces.values()):
+    declared = [limits for quota in quotas for limits in quota.namespaces.values()]
+    if any(each.accelerators or (each.gpu_hours and each.gpu_hours.accelerators) for each in declared):
         read_declared(task.client(), task.warn)
     try:
         planned = plan(read_live_quotas(task.client()))

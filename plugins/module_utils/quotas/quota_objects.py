@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from .. import labels
 from ..accelerators.catalog import MEMORY, DeviceResource, catalog, device_class_key
+from ..accelerators.hardware import UnfitHardware
 from ..jobs.objects.priority import OPPORTUNISTIC
 from ..kube.api_objects import Object, sparse
 from ..quantity import GIB, canonical, parse
 from .usage import quota_keys
 
 if TYPE_CHECKING:
-    from ..manifest.quota_model import Limits, Quota
+    from ..manifest.quota_model import GpuHours, Limits, Quota
 
 # The default of a container without a request is the first amount or, if that is less, a quarter of the limit in whole
 # units, so that four such containers fit into any quota.
@@ -97,9 +98,18 @@ def _default_limit(limit: str, most: Fraction, unit: Fraction, suffix: str) -> s
 
 def _with_notes(metadata: Object, limits: Limits) -> Object:
     """What is no limit of Kubernetes': gpuctl makes queues of shares, and gpuctl_budget enforces budgets."""
-    given = {labels.SHARES: limits.shares, labels.GPU_HOURS: limits.gpu_hours and limits.gpu_hours.model_dump()}
+    given = {labels.SHARES: limits.shares, labels.GPU_HOURS: limits.gpu_hours and _budget(limits.gpu_hours)}
     notes = {key: json.dumps(value, sort_keys=True) for key, value in given.items() if value}
     return sparse({**metadata, "annotations": {**metadata.get("annotations", {}), **notes}})
+
+
+def _budget(hours: GpuHours) -> Object:
+    """Raises UnfitHardware for what is no accelerator, and for one that is counted as another."""
+    known = {row.profile for each in catalog().profiles.values() if (row := catalog().row(each.device.resource))}
+    for name in sorted(hours.accelerators.keys() - known):
+        problem, hint = f"no accelerator with a resource of its own: {name}", f"Known are {', '.join(sorted(known))}"
+        raise UnfitHardware(f"gpu_hours.accelerators.{name}", problem, hint)
+    return sparse(hours.model_dump())
 
 
 def _quota_metadata(quota: Quota, name: str) -> Object:

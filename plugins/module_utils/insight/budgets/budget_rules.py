@@ -3,7 +3,9 @@
 
 A further ResourceQuota limits what a used-up budget no longer has: of several, the tightest counts
 (plugin/pkg/admission/resourcequota, CheckRequest), and gpuctl_quota never looks at it. It admits no new pods, and ends
-none. What is recorded in it is kept, so that an account that may write the history of its namespace cannot lift it.
+none. A ResourceQuota limits resources, so a budget has limits of accelerators, and none of products (H100). While only
+an accelerator is used up, its limit is in a ResourceQuota of its own, whose name the API server tells with a refusal.
+What is recorded in it is kept, so that an account that may write the history of its namespace cannot lift it.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from ..usage.cluster_usage import Seen, uses_of
 from ..usage.gpu_usage import DEFAULT_PRICE, UsageRow, Use, usage_rows
 
 Object = dict[str, Any]
+ALL = ""  # in place of the name of an accelerator
 OK, NEAR, USED_UP, REMOVED = "ok", "near", "used_up", "removed"
 NOTHING, COUNT, LIMIT, LIFT = "none", "count", "limit", "lift"
 _RECORDED_STEP = 0.01  # of the limit: what is used is recorded in steps, so that a task is mostly only a read
@@ -51,13 +54,15 @@ _NEGLIGIBLE = 0.05  # hours
 
 class Spent(NamedTuple):
     """The hours of a namespace in a period, in those of the default price. ``running``: of pods that go on. Beside
-    them, those of partitions and shares without a price, of pods whose end is estimated, and of other tools' pods."""
+    them, those of partitions and shares without a price, of pods whose end is estimated, and of other tools' pods.
+    ``accelerators``: of the hours, those of each that a budget names."""
 
     hours: float = 0.0
     running: float = 0.0
     unpriced: float = 0.0
     estimated: float = 0.0
     others: float = 0.0
+    accelerators: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,8 @@ class Account:
     objects: tuple[Object, ...]
     now: datetime
     spent: Spent = field(default_factory=Spent)
-    offered: frozenset[str] = frozenset()  # the keys of ResourceQuotas for what the cluster offers
+    # The keys of ResourceQuotas for what the cluster offers, each with its accelerator.
+    offered: frozenset[tuple[str, str]] = frozenset()
     recorded_since: float = math.inf
     error: str | None = None
 
@@ -81,22 +87,46 @@ class Account:
     def tally(self) -> Tally:
         """What is to be recorded: what is recorded already, if little was used since and it means the same."""
         recorded = tally_of(self.objects, self.budget, self.now) if self.budget else None
-        hours = round(min(max(self.spent.hours, recorded.used if recorded else 0.0), MOST_HOURS), 1)
-        step = self.budget.limit * _RECORDED_STEP if self.budget else 0.0
-        if recorded and hours - recorded.used < step and self._state_at(hours) == self._state_at(recorded.used):
+        counted = self._with_counted(recorded)
+        before, after = _by_name(recorded) if recorded else {}, _by_name(counted)
+        if recorded and all(
+            name in before
+            and after[name] - before[name] < limit * _RECORDED_STEP
+            and self._state_at(name, after[name]) == self._state_at(name, before[name])
+            for name, limit in self._limits.items()
+        ):
             return recorded
-        return Tally(hours, time_as_text(self.now))
+        return counted
+
+    def _with_counted(self, recorded: Tally | None) -> Tally:
+        """What is counted now, and never less than what is recorded."""
+        before, counted = _by_name(recorded) if recorded else {}, {**self.spent.accelerators, ALL: self.spent.hours}
+        most = {name: max(counted.get(name, 0.0), before.get(name, 0.0)) for name in self._limits}
+        hours = {name: round(min(each, MOST_HOURS), 1) for name, each in most.items()}
+        return Tally(hours.pop(ALL), time_as_text(self.now), hours)
+
+    @cached_property
+    def _limits(self) -> dict[str, int]:
+        """By accelerator; that of all is ALL."""
+        return {ALL: self.budget.limit, **dict(self.budget.accelerators)} if self.budget else {ALL: 0}
 
     @property
     def state(self) -> str:
-        return self._state_at(self.tally.used)
+        return self._state_at(ALL, self.tally.used)
 
-    def _state_at(self, used: float) -> str:
+    def _state_at(self, name: str, used: float) -> str:
         if self.budget is None:
             return REMOVED
-        if used >= self.budget.limit:
+        if used >= self._limits[name]:
             return USED_UP
-        return NEAR if used >= self.budget.limit * self.budget.warn_at / 100 else OK
+        return NEAR if used >= self._limits[name] * self.budget.warn_at / 100 else OK
+
+    @cached_property
+    def limited(self) -> frozenset[str]:
+        """What is limited now: the accelerators that are used up, or ALL."""
+        hours = _by_name(self.tally)
+        used_up = {name for name in self._limits if self._state_at(name, hours[name]) == USED_UP}
+        return frozenset({ALL} if ALL in used_up else used_up)
 
     @cached_property
     def plan(self) -> Plan:
@@ -104,42 +134,56 @@ class Account:
         left = {obj["metadata"]["name"]: obj for obj in self.objects}
         steps = []
         if self.budget:
-            live = left.pop(self.budget.object_name(self.now), None)
-            steps.append(step_for(self._desired(self.budget, live), live))
+            for name in (*sorted(self.limited - {ALL}), ALL):
+                live = left.pop(self.budget.object_name(self.now, name), None)
+                steps.append(step_for(self._desired(self.budget, name, live), live))
         steps += [Step(Action.DELETE, {}, obj) for obj in left.values() if not is_terminating(obj)]
         return Plan(self._quota_name or "", self.namespace, "budget", tuple(steps))
 
-    def _desired(self, budget: HoursBudget, live: Object | None) -> Object:
+    def _desired(self, budget: HoursBudget, name: str, live: Object | None) -> Object:
+        """The ResourceQuota of an accelerator, or of ALL, which has what is recorded."""
         hard: dict[str, str] = {}
         scope = None
         if budget.then == LOW_PRIORITY:
             spared = [priority_class_name(priority) for priority in _SPARED]
             scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "NotIn", "values": spared}]}
-        if self.state == USED_UP:
-            own = (self.quota or {}).get("spec", {}).get("hard") or {}
-            named = {key for key in own if key.endswith(QUOTA_OF_CLASS) or catalog().row(key.partition(".")[2])}
+        if name in self.limited:
             # Nodes come and go. What was limited stays so.
-            keys = named | self.offered | _hard(live).keys()
+            keys = {key for key, of in self._keys(budget) if name in (ALL, of)} | _hard(live).keys()
             # Only pods have a priority: a quota with a scope counts no claims of devices.
             hard = {key: "0" for key in sorted(keys) if not (scope and key.endswith(QUOTA_OF_CLASS))}
         return {
             "apiVersion": "v1",
             "kind": "ResourceQuota",
             "metadata": {
-                "name": budget.object_name(self.now),
+                "name": budget.object_name(self.now, name),
                 "namespace": self.namespace,
                 "labels": {MANAGED_BY: FIELD_MANAGER},
-                "annotations": {GPU_HOURS: json.dumps(self.tally._asdict())},
+                **({} if name else {"annotations": {GPU_HOURS: json.dumps(sparse(self.tally._asdict()))}}),
             },
             "spec": sparse({"hard": hard, "scopeSelector": scope}),
         }
 
+    def _keys(self, budget: HoursBudget) -> Iterator[tuple[str, str]]:
+        """The keys of what the cluster offers, the quota limits or the budget names, each with its accelerator."""
+        yield from self.offered
+        for key in (self.quota or {}).get("spec", {}).get("hard") or {}:
+            if row := catalog().row(key.partition(".")[2]):
+                yield key, row.profile
+            elif key.endswith(QUOTA_OF_CLASS):
+                yield key, ALL
+        for name, _limit in budget.accelerators:
+            if profile := catalog().profiles.get(name):
+                yield profile.device.quota_key, name
+
     @property
     def action(self) -> str:
-        before, after = any(map(_hard, self.objects)), any(_hard(step.desired) for step in self.plan.steps)
-        if before == after:
-            return COUNT if self.plan.changed else NOTHING
-        return LIMIT if after else LIFT
+        before = {obj["metadata"]["name"].partition("-of-")[2] for obj in self.objects if _hard(obj)}
+        if self.limited - before and ALL not in before:
+            return LIMIT
+        if before - self.limited and ALL not in self.limited:
+            return LIFT
+        return COUNT if self.plan.changed else NOTHING
 
     @property
     def _quota_name(self) -> str | None:
@@ -148,12 +192,14 @@ class Account:
     @property
     def row(self) -> dict[str, Any]:
         """As the module returns it: with what is counted now, which is recorded in steps."""
-        used = min(max(self.spent.hours, self.tally.used), MOST_HOURS)
-        known = Tally(round(used, 1), time_as_text(self.now))
+        known = self._with_counted(self.tally)
+        row = budget_row(self.budget, known, self.now) if self.budget else dict.fromkeys(_BUDGET_FIELDS)
+        for name, part in (row["accelerators"] or {}).items():
+            part["state"] = self._state_at(name, known.accelerators[name])
         return {
             "name": self._quota_name,
             "namespace": self.namespace,
-            **(budget_row(self.budget, known, self.now) if self.budget else dict.fromkeys(_BUDGET_FIELDS)),
+            **row,
             "running_hours": round(self.spent.running, 1),
             "ended_hours": round(max(0.0, self.spent.hours - self.spent.running), 1),
             "state": self.state,
@@ -163,20 +209,24 @@ class Account:
         }
 
 
-_BUDGET_FIELDS = ("limit", "per", "then", "used", "left", "percent", "since", "until", "counted_at")
+_BUDGET_FIELDS = ("limit", "per", "then", "used", "left", "percent", "since", "until", "counted_at", "accelerators")
 
 
 def accounts_of(
     resource_quotas: Iterable[Object],
     seen: Seen,
     prices: Mapping[str, float],
-    classes: Iterable[str],
+    classes: Iterable[tuple[str, str]],
     now: datetime,
 ) -> list[Account]:
-    """An account for each namespace with a budget, and for each that is left of one. ``classes``: DeviceClasses."""
+    """An account for each namespace with a budget, and for each that is left of one. ``classes``: DeviceClasses, with
+    their accelerators."""
     by_namespace: dict[str, list[Object]] = defaultdict(list)
+    named: set[str] = set()
     for obj in resource_quotas:
         by_namespace[obj["metadata"]["namespace"]].append(obj)
+        budget = budget_of(obj)
+        named |= {name for name, _limit in budget.accelerators} if budget else set()
     spent: dict[datetime, dict[str, Spent]] = {}
     offered = frozenset(_offered_keys(seen, classes))
     accounts = []
@@ -191,14 +241,16 @@ def accounts_of(
         budget, quota = min(budgets, key=lambda each: each[0])
         since = budget.period(now)[0]
         if since not in spent:
-            spent[since] = spent_by_namespace(seen, since, now, prices)
+            spent[since] = spent_by_namespace(seen, since, now, prices, named)
         own = spent[since].get(namespace, Spent())
         recorded_since = seen.recorded_since.get(namespace, math.inf)
         accounts.append(Account(namespace, quota, objects, now, own, offered, recorded_since))
     return accounts
 
 
-def spent_by_namespace(seen: Seen, since: datetime, now: datetime, prices: Mapping[str, float]) -> dict[str, Spent]:
+def spent_by_namespace(
+    seen: Seen, since: datetime, now: datetime, prices: Mapping[str, float], accelerators: Iterable[str] = ()
+) -> dict[str, Spent]:
     """What was used in a period, as gpuctl_usage_info counts it."""
     start, end = since.timestamp(), now.timestamp()
     uses = uses_of(seen, start, end)
@@ -208,14 +260,21 @@ def spent_by_namespace(seen: Seen, since: datetime, now: datetime, prices: Mappi
         return {row.group[0]: row for row in usage_rows(some, ["team"], prices)[0]}
 
     running, others = by_team(uses_of(holding, start, end)), by_team(use for use in uses if not use.owner.managed)
+    parts = {name: by_team(_of_accelerator(use, name) for use in uses) for name in accelerators}
     none = UsageRow(())
     return {
         team: Spent(
             _hours(row, prices), _hours(running.get(team, none), prices), row.unpriced, row.estimated,
             _hours(others.get(team, none), prices),
+            {name: _hours(rows.get(team, none), prices) for name, rows in parts.items()},
         )
         for team, row in by_team(uses).items()
     }  # fmt: skip
+
+
+def _of_accelerator(use: Use, accelerator: str) -> Use:
+    rows = {resource: catalog().row(resource) for resource in use.held}
+    return replace(use, held={name: use.held[name] for name, row in rows.items() if row and row.profile == accelerator})
 
 
 def _hours(row: UsageRow, prices: Mapping[str, float]) -> float:
@@ -223,12 +282,12 @@ def _hours(row: UsageRow, prices: Mapping[str, float]) -> float:
     return (row.cost or 0.0) / prices[DEFAULT_PRICE]
 
 
-def _offered_keys(seen: Seen, classes: Iterable[str]) -> Iterator[str]:
-    """The keys of a ResourceQuota that limit all accelerators of the cluster."""
-    yield catalog().profiles[DEFAULT_ACCELERATOR].device.quota_key
+def _offered_keys(seen: Seen, classes: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The keys of a ResourceQuota that limit all accelerators of the cluster, each with its accelerator."""
+    yield catalog().profiles[DEFAULT_ACCELERATOR].device.quota_key, DEFAULT_ACCELERATOR
     for node in (seen.nodes or {}).values():
-        yield from (row.quota_key for resource in node.allocatable if (row := catalog().row(resource)))
-    yield from map(device_class_key, classes)
+        yield from ((row.quota_key, row.profile) for resource in node.allocatable if (row := catalog().row(resource)))
+    yield from ((device_class_key(name), accelerator) for name, accelerator in classes)
 
 
 def _doubts(account: Account, known: Tally) -> Iterator[str]:
@@ -254,9 +313,18 @@ def budget_summary(rows: Sequence[Mapping[str, Any]]) -> str:
     counts = Counter(row["state"] for row in rows)
     done = Counter(row["action"] for row in rows if row["error"] is None)
     parts = [number_of(len(rows) - counts[REMOVED], "budget")]
-    parts += [f"{counts[state]} {word}" for state, word in ((USED_UP, "used up"), (NEAR, "nearly")) if counts[state]]
+    counts["partly"] = sum(
+        row["state"] != USED_UP and any(part["state"] == USED_UP for part in (row["accelerators"] or {}).values())
+        for row in rows
+    )
+    words = ((USED_UP, "used up"), ("partly", "partly used up"), (NEAR, "nearly"))
+    parts += [f"{counts[state]} {word}" for state, word in words if counts[state]]
     parts += [f"{done[action]} {word}" for action, word in ((LIMIT, "limited now"), (LIFT, "lifted")) if done[action]]
     return ", ".join(parts)
+
+
+def _by_name(tally: Tally) -> dict[str, float]:
+    return {**tally.accelerators, ALL: tally.used}
 
 
 def _hard(obj: Mapping[str, Any] | None) -> dict[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
+from ...accelerators.hardware import DEFAULT_ACCELERATOR
 from ...cluster.declared import read_declared
 from ...engine.apply import Executor
 from ...engine.changes import diffs_of
@@ -41,7 +42,8 @@ def run(task: Task[BudgetOptions]) -> dict[str, Any]:
     task, own = in_requested_namespaces(task)
     task, (quotas, seen) = read_permitted(task, _read)
     pools = read_declared(task.client(), task.warn).pools.values() if seen else ()
-    classes = {pool.hardware.device_class for pool in pools if pool.hardware.device_class}
+    hardware = [pool.hardware for pool in pools]
+    classes = {(one.device_class, one.accelerator or DEFAULT_ACCELERATOR) for one in hardware if one.device_class}
     accounts = _apply(task, accounts_of(quotas, seen or Seen(), prices, classes, now))
     rows = [account.row for account in accounts]
     _warn(task, rows)
@@ -104,5 +106,12 @@ def _apply(task: Task[BudgetOptions], accounts: Sequence[Account]) -> list[Accou
 
 def _warn(task: Task[BudgetOptions], rows: Sequence[dict[str, Any]]) -> None:
     for state, what in ((NEAR, "nearly used up"), (USED_UP, "used up")):
-        if names := [f"{row['namespace']} ({row['percent']:.0f} %)" for row in rows if row["state"] == state]:
+        names = [f"{row['namespace']} ({row['percent']:.0f} %)" for row in rows if row["state"] == state]
+        names += [
+            f"{row['namespace']} ({name}, {part['percent']:.0f} %)"
+            for row in rows
+            for name, part in (row["accelerators"] or {}).items()
+            if part["state"] == state != row["state"]
+        ]
+        if names:
             task.warn(f"the GPU-hours of {abridged(names, _MOST_NAMES)} are {what}.")

@@ -30,6 +30,7 @@ def row(
         "action": action,
         "notes": [],
         "error": None,
+        "accelerators": {},
         **more,
     }
 
@@ -37,7 +38,10 @@ def row(
 def removed(namespace: str) -> dict[str, Any]:
     """A namespace whose quota has no budget any more."""
     known = row(namespace, 0.0, 1, "removed", "lift")
-    return {**known, **dict.fromkeys(("name", "limit", "per", "then", "used", "left", "percent", *MONTH))}
+    return {
+        **known,
+        **dict.fromkeys(("name", "limit", "per", "then", "used", "left", "percent", "accelerators", *MONTH)),
+    }
 
 
 ROWS = [
@@ -80,6 +84,22 @@ def test_it_says_where_idle_jobs_are_paused() -> None:
     rows = [row("team-a", 11.0, 10, "used_up", then="stop_idle"), row("team-b", 9.0, 10, "near", then="stop_idle")]
     lines = screen({**RESULT, "results": rows}, width=80)
     assert [("idle jobs are paused" in line, line[:6]) for line in lines[1:3]] == [(True, "team-a"), (False, "team-b")]
+
+
+def test_an_accelerator_that_is_short_has_a_row_of_its_own() -> None:
+    own = {
+        "amd": {"limit": 100, "used": 101.0, "left": 0.0, "percent": 101.0, "state": "used_up"},
+        "nvidia": {"limit": 900, "used": 9.0, "left": 891.0, "percent": 1.0, "state": "ok"},
+    }
+    rows = [row("team-e", 110.0, 1000, accelerators=own), row("team-c", 10.0, 1000)]
+    assert screen({**RESULT, "results": rows, "notes": [], "msg": "2 budgets, 1 partly used up"}) == [
+        "NAMESPACE  QUOTA  ACCELERATOR   USED     OF   LEFT  RUNNING NOW  UNTIL (UTC)  STATE",
+        "team-e     teams  -            110.0  1,000  890.0         12.0  2026-12-01   -",
+        "team-e     teams  amd          101.0    100    0.0            -  2026-12-01   used up",
+        "team-e     teams  nvidia         9.0    900  891.0            -  2026-12-01   -",
+        "",
+        "2 budgets, 1 partly used up. 1 other with enough left.",
+    ]
 
 
 def test_all_are_listed_if_asked_for() -> None:

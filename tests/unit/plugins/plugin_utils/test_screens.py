@@ -25,6 +25,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.screens import (
     jobs_block,
     logs_screen,
     next_commands,
+    quotas_block,
     reasons_block,
     status_screen,
 )
@@ -606,3 +607,26 @@ def test_what_jobs_take_of_a_budget(left: float | None, costs: list[tuple[float 
     rows = [{"namespace": "a", "fit": {"gpu_hours": each}} for each in hours]
     others: list[dict[str, Any]] = [{"namespace": "b", "fit": {"gpu_hours": None}}, {"namespace": "b"}]
     assert list(gpu_hours_texts([*rows, *others])) == [f"GPU-hours of a: {text}"]
+
+
+def test_what_jobs_take_of_the_budget_of_an_accelerator() -> None:
+    """Of those that no job uses, nothing is said."""
+    budget = {"left": 790.0, "limit": 5000, "until": "2026-12-01T00:00:00Z", "cost": 96.0, "cost_per_day": 96}
+    parts = {
+        "amd": {"limit": 100, "left": 20.0, "cost": 24.0, "cost_per_day": 24},
+        "ascend": {"limit": 70, "left": 0.0, "cost": 0.0, "cost_per_day": 0},
+        "nvidia": {"limit": 4000, "left": 770.0, "cost": 72.0, "cost_per_day": 72},
+    }
+    (text,) = gpu_hours_texts([{"namespace": "a", "fit": {"gpu_hours": {**budget, "accelerators": parts}}}])
+    assert text == (
+        "GPU-hours of a: 790 of 5,000 left until 2026-12-01, 20 of 100 for amd, 770 of 4,000 for nvidia. The jobs take "
+        "up to 96 until their time limits. That is more than is left for amd."
+    )
+
+
+def test_status_says_what_was_used_by_accelerator() -> None:
+    part = {"limit": 1000, "used": 900.0, "percent": 90.0}
+    hours = {"limit": 5000, "used": 4210.0, "percent": 84.2, "until": "2026-12-01T00:00:00Z"}
+    budget = {**hours, "accelerators": {"amd": part, "nvidia": {**part, "used": None, "percent": None}}}
+    lines = quotas_block([{"name": "q", "namespace": "team-a", "gpu_hours": budget}], {}, 100, None)
+    assert lines[-1] == "GPU-hours of team-a until 2026-12-01: 900 of 1,000 for amd, ? of 1,000 for nvidia"

@@ -609,6 +609,20 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]
         "the GPU-hours of the namespace are used up until 2026-12-01 00:00 UTC, except for jobs with priority low or "
         "opportunistic. Submit it with priority low, or have the budget raised.",
     ),
+    "the used-up budget of an accelerator": (
+        workload(),
+        [],
+        [event("FailedCreate", USED_UP.replace("2026-12-01", "2026-12-01-of-amd"), "Job", "x")],
+        "the GPU-hours of the namespace for amd are used up until 2026-12-01 00:00 UTC. Submit it again then, use "
+        "another accelerator, or have the budget raised.",
+    ),
+    "the used-up budget of an accelerator, but for some jobs": (
+        workload(),
+        [],
+        [event("FailedCreate", USED_UP.replace("2026-12-01", "2026-12-01-low-of-amd"), "Job", "x")],
+        "the GPU-hours of the namespace for amd are used up until 2026-12-01 00:00 UTC, except for jobs with priority "
+        "low or opportunistic. Submit it with priority low, use another accelerator, or have the budget raised.",
+    ),
     "a quota that is too small for all pods": (
         workload(parallelism=3, completions=3),
         [],

@@ -67,11 +67,24 @@ def test_a_budget_is_read_as_it_is_written() -> None:
         {"warn_at": None},
         {"warn_at": "٨٠%"},
         {"warn_at": {}},
+        {"accelerators": ["amd"]},
+        {"accelerators": None},
+        {"accelerators": {"amd": 0}},
+        {"accelerators": {"amd": 1.5}},
+        {"accelerators": {"amd": True}},
+        {"accelerators": {"../../x": 5}},
+        {"accelerators": {"": 5}},
     ],
     ids=str,
 )
 def test_what_is_no_budget_is_none(changed: dict[str, Any]) -> None:
     assert budget_of(quota("q-a", {**GOOD, **changed})) is None
+
+
+def test_accelerators_have_limits_of_their_own() -> None:
+    found = budget_of(quota("q-a", {**GOOD, "accelerators": {"nvidia": 4000, "amd": 2000}}))
+    assert found == BUDGET._replace(accelerators=(("amd", 2000), ("nvidia", 4000)))
+    assert found.object_name(NOW, "amd") == f"{OBJECT}-of-amd"
 
 
 def test_only_quotas_of_ours_have_budgets() -> None:
@@ -91,6 +104,10 @@ def test_only_quotas_of_ours_have_budgets() -> None:
         ('{"used": Infinity, "at": "2026-11-28T13:00:00Z"}', None),
         ({"used": 1, "at": "\x1b[2J"}, None),
         ({"used": 1}, None),
+        ({"used": 9, "at": AT, "accelerators": {"amd": 7.5}}, Tally(9.0, AT, {"amd": 7.5})),
+        ({"used": 9, "at": AT, "accelerators": {"a": -1, "b": "7", "c": True, "d": 10**400, "e": {}}}, Tally(9.0, AT)),
+        ('{"used": 9, "at": "2026-11-28T13:00:00Z", "accelerators": {"amd": NaN, "x": 1}}', Tally(9.0, AT, {"x": 1.0})),
+        ({"used": 9, "at": AT, "accelerators": [7]}, Tally(9.0, AT)),
         ("[" * 5000, None),
         ("x" * 100_000, None),
     ],
@@ -109,6 +126,30 @@ def test_the_highest_count_of_the_period_counts() -> None:
         quota(OBJECT, {"used": 98, "at": AT}, managed=False, labelled=False),
     ]
     assert tally_of(objects, BUDGET, NOW) == Tally(14.0, AT)
+
+
+def test_the_highest_count_of_each_accelerator_counts() -> None:
+    """Two objects are there after ``then`` has changed. What is recorded of another one's own object does not count."""
+    objects = [
+        quota(OBJECT, {"used": 14, "at": AT, "accelerators": {"amd": 3, "nvidia": 11}}, labelled=False),
+        quota(f"{OBJECT}-low", {"used": 12, "at": AT, "accelerators": {"amd": 8}}, labelled=False),
+        quota(f"{OBJECT}-of-amd", {"used": 99, "at": AT, "accelerators": {"amd": 99}}, labelled=False),
+    ]
+    assert tally_of(objects, BUDGET, NOW) == Tally(14.0, AT, {"amd": 8.0, "nvidia": 11.0})
+
+
+def test_a_row_says_what_is_left_for_each_accelerator() -> None:
+    note = {**GOOD, "accelerators": {"amd": 100, "nvidia": 4000}}
+    known = quota(OBJECT, {"used": 130, "at": AT, "accelerators": {"amd": 110.5}}, labelled=False)
+    row = gpu_hours_row(quota("q-a", note), [known], NOW)
+    assert row is not None
+    assert (row["left"], row["accelerators"]) == (
+        4870.0,
+        {
+            "amd": {"limit": 100, "used": 110.5, "left": 0.0, "percent": 110.5},
+            "nvidia": {"limit": 4000, "used": None, "left": None, "percent": None},  # declared since it was counted
+        },
+    )
 
 
 def test_a_row_says_what_is_left() -> None:
