@@ -36,6 +36,8 @@ description:
     whose pods it finds a node. Jobs that wait in queues of Kueue are not looked at.
   - C(paused) is a paused job that keeps claims, and C(unused_claim) a claim of this collection that neither a job nor a pod of this collection
     mounts. Pods of others may mount it. Claims are named, and never deleted.
+  - What a job held when it was paused or deleted is recorded in the history of its namespace, and M(runwhere.gpuctl.gpuctl_usage_info) counts it as
+    C(gpus_reclaimed).
   - Run it on a schedule. Each run compares what it finds with the annotations, and there is nothing else to keep.
   - Only jobs created by this collection are looked at.
   - Requires permission to list jobs, deployments, statefulsets and pods, and with O(action=annotate) or O(action=pause) what

@@ -165,6 +165,16 @@ results:
     gpus_given_back:
       description: GPUs, partitions and shares that these held when the scheduler preempted them, each time counted.
       type: int
+    gpus_reclaimed:
+      description:
+        - GPUs, partitions and shares that jobs held when M(runwhere.gpuctl.gpuctl_idle) paused or deleted them in the range, each time counted, as far as
+          that is recorded in the history. What others have paused is not counted.
+      type: int
+    reclaimed_hours:
+      description:
+        - These times the hours of the range from when the pods of a paused job were gone until it had pods again or was deleted. Of jobs that were deleted
+          at once, none. They are not part of the held hours.
+      type: float
     queued_hours:
       description: Hours that pods waited for a node, times the GPUs, partitions and shares that they waited for.
       type: float

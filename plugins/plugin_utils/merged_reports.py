@@ -109,7 +109,16 @@ def _merged_usage(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dic
 
 _ADDED = (
     *("gpu_hours", "held_hours", "busy_hours", "idle_hours", "queued_hours", "estimated_hours", "energy_kwh"),
-    *("opportunistic_hours", "gpus_given_back", "cost", "unpriced_hours", "jobs", "pods"),
+    *(
+        "opportunistic_hours",
+        "gpus_given_back",
+        "gpus_reclaimed",
+        "reclaimed_hours",
+        "cost",
+        "unpriced_hours",
+        "jobs",
+        "pods",
+    ),
 )
 
 

@@ -67,6 +67,7 @@ def _usage_table(result: Mapping[str, Any]) -> Table:
         Column("queued", "QUEUED h", drop=2, numeric=True),
         Column("yields", "OPPORTUNISTIC h", drop=4, optional=True, numeric=True),
         Column("given", "GIVEN BACK", drop=5, optional=True, numeric=True),
+        Column("reclaimed", "RECLAIMED h", drop=4, optional=True, numeric=True),
         Column("energy", "kWh", drop=4, optional=True, numeric=True),
         Column("memory", "PEAK GiB", drop=5, optional=True, numeric=True),
         Column("cost", f"COST {result['currency'] or ''}".rstrip(), optional=True, numeric=True),
@@ -95,7 +96,7 @@ def usage_csv(result: Mapping[str, Any]) -> str:
     names = result["group_by"]
     figures = (
         *("gpu_hours", "held_hours", "busy_hours", "idle_hours", "queued_hours", "coverage", "estimated_hours"),
-        *("opportunistic_hours", "gpus_given_back"),
+        *("opportunistic_hours", "gpus_given_back", "gpus_reclaimed", "reclaimed_hours"),
         *("peak_memory_bytes", "energy_kwh", "cost", "unpriced_hours", "jobs", "pods"),
     )
     resources = sorted({each["resource"] for row in result["results"] for each in row["accelerators"]})
@@ -130,6 +131,9 @@ def _usage_figures(result: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
     if totals["opportunistic_hours"]:
         given = f"of jobs that yield, which gave back {number_of(totals['gpus_given_back'], 'GPU')}"
         found.append(("Opportunistic", f"{_hours_text(totals['opportunistic_hours'])} h", given))
+    if totals["gpus_reclaimed"] or totals["reclaimed_hours"]:
+        given = f"not held by jobs that gpuctl_idle stopped; {number_of(totals['gpus_reclaimed'], 'GPU')} given back"
+        found.append(("Reclaimed", f"{_hours_text(totals['reclaimed_hours'])} h", given))
     if totals["cost"] is not None:
         found.append(("Cost", f"{totals['cost']:,.2f}", result["currency"]))
     if result["unallocated_hours"] is not None:
@@ -172,6 +176,11 @@ def _meaning(totals: Row) -> list[str]:
         found.append("Busy and idle: what exporters measured. What they did not tell is neither.")
     if totals["opportunistic_hours"]:
         found.append("Opportunistic: of the held hours, those of jobs that yield. Given back: GPUs of preempted pods.")
+    if totals["gpus_reclaimed"] or totals["reclaimed_hours"]:
+        found.append(
+            "Reclaimed: GPUs of jobs that gpuctl_idle has paused or deleted, times the time until somebody resumed or "
+            "deleted the paused ones. They were not held, so they are in no other figure of the job."
+        )
     if any(each["counts"] != "devices" for each in totals["accelerators"]):
         found.append(
             "Partitions and shares have columns of their own, in their own units: how much of a GPU one is depends on "
@@ -193,6 +202,7 @@ def _usage_cells(row: Row) -> dict[str, Any]:
         "queued": _hours_text(row["queued_hours"]),
         "yields": _hours_text(row["opportunistic_hours"]) if row["opportunistic_hours"] else None,
         "given": f"{row['gpus_given_back']:,}" if row["opportunistic_hours"] else None,
+        "reclaimed": _hours_text(row["reclaimed_hours"]) if row["gpus_reclaimed"] or row["reclaimed_hours"] else None,
         "memory": None if memory is None else f"{memory / 2**30:,.1f}",
         "energy": None if energy is None else f"{energy:,.1f}",
         "cost": None if cost is None else f"{cost:,.2f}",

@@ -15,19 +15,23 @@ import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_times import Hold
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.budgets import count_budgets
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.budgets.count_budgets import MODULE as BUDGET
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.job_history import MODULE as HISTORY
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.idle.idle_jobs import MODULE
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage import usage_info
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import MODULE as USAGE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_history import pod_keys
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_store import write_history
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import resolve_connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import CONFIG_MAP
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.manifest.load import load_policy
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.policy_rules import policy_config_map, rules_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas import live_quotas
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE as QUOTA
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.rbac import MODULE as RBAC
-from kubesim import LAB_USER_TOKEN, Cluster
+from kubesim import LAB_USER_TOKEN, Cluster, Fault
 
 from . import manifests
 from .event_watcher import EventWatcher
@@ -685,3 +689,154 @@ def test_a_tenant_writes_no_budget(used: World, level: str) -> None:
     own = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name, "namespace": "default"}}
     with pytest.raises(ApiError, match="forbidden"):
         client.create(own)
+
+
+# -- what it gave back, in the accounts of gpuctl_usage_info -----------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> type[datetime]:
+    """The time of the accounts, ``ahead`` of that of the cluster."""
+
+    class Later(datetime):
+        ahead = timedelta()
+
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.now(tz) + cls.ahead
+
+    monkeypatch.setattr(usage_info, "datetime", Later)
+    return Later
+
+
+def accounts(world: World, clock: Any, hours: float, **options: Any) -> Row:
+    clock.ahead = timedelta(hours=hours)
+    options = {"range": "7d", **options}
+    found = perform(USAGE, world.cluster, all_namespaces=True, **options)
+    assert not found.get("failed"), found["msg"]
+    return found
+
+
+def figures(row: Row) -> tuple[int, float]:
+    return row["gpus_reclaimed"], round(row["reclaimed_hours"], 1)
+
+
+def gone(world: World, name: str) -> None:
+    """The kubelet has ended the pods, and the controller of Jobs has seen that."""
+    for pod in world.pods(name):
+        world.change("Pod", pod["metadata"]["name"], lambda found: found["metadata"].pop("finalizers", None))
+        remove = partial(world.cluster.registry.delete, "Pod", "default", pod["metadata"]["name"], grace_seconds=0)
+        world.cluster.call(remove)
+
+
+def pause_idle_notebook(world: World) -> None:
+    note = {WARNED: ago(hours=2)}
+    world.change("StatefulSet", "lab", lambda lab: lab["metadata"]["annotations"].update(note))
+    found = world.idle(action="pause")
+    assert {row["name"]: row["action"] for row in found["results"]}["lab"] == "pause", found
+    assert world.of("StatefulSet", "lab")["spec"]["replicas"] == 0
+
+
+def resumed(world: World, pod: Row, name: str) -> None:
+    done = perform(JOB, world.cluster, name=name, namespace="default", state="resumed")
+    assert done["changed"], done
+    pod = deepcopy(pod)
+    now = ago(seconds=-2)
+    pod["metadata"] = {**pod["metadata"], "uid": "pod-again", "creationTimestamp": now}
+    for condition in pod["status"]["conditions"]:
+        condition["lastTransitionTime"] = now
+    world.cluster.load([pod])
+
+
+def test_an_idle_notebook_gives_back_its_gpu_until_it_is_resumed(
+    world: World,
+    jupyter: Jupyter,
+    clock: Any,
+) -> None:
+    (pod,) = world.pods("lab")
+    assert figures(accounts(world, clock, 0.1)["totals"]) == (0, 0.0)
+    pause_idle_notebook(world)
+    assert figures(accounts(world, clock, 10)["totals"]) == (1, 0.0)  # Its pod is still there.
+    gone(world, "lab")
+    for group in ("team", "user", "job"):
+        found = accounts(world, clock, 60, group_by=[group])
+        assert figures(found["totals"]) == (1, 60.0)
+        rows = [row for row in found["results"] if row["gpus_reclaimed"]]
+        assert [figures(row) for row in rows] == [(1, 60.0)]
+    assert rows[0]["job"] == "default/lab"
+    assert rows[0]["held_hours"] < 0.1
+
+    # A part of the range, and after it has been recorded again.
+    assert not perform(HISTORY, world.cluster, all_namespaces=True).get("failed")
+    assert figures(accounts(world, clock, 60, range="10h")["totals"]) == (0, 10.0)
+    assert figures(accounts(world, clock, 60, range="10h", namespaces=["default"])["totals"]) == (0, 10.0)
+
+    resumed(world, pod, "lab")
+    gpus, hours = figures(accounts(world, clock, 60)["totals"])
+    assert (gpus, hours) == (1, 0.0)
+    assert not perform(HISTORY, world.cluster, all_namespaces=True).get("failed")
+    gone(world, "lab")
+    assert figures(accounts(world, clock, 60)["totals"]) == (1, 0.0)
+
+
+def test_one_that_is_deleted_while_it_is_paused_gives_back_no_more(
+    world: World,
+    jupyter: Jupyter,
+    clock: Any,
+) -> None:
+    pause_idle_notebook(world)
+    gone(world, "lab")
+    assert figures(accounts(world, clock, 5)["totals"]) == (1, 5.0)
+    assert perform(JOB, world.cluster, name="lab", namespace="default", state="absent")["changed"]
+    assert figures(accounts(world, clock, 60)["totals"]) == (1, 0.0)
+
+
+def test_what_a_person_pauses_is_not_counted(world: World, clock: Any) -> None:
+    world.warn(ago(hours=2))
+    assert perform(JOB, world.cluster, name="train", namespace="default", state="paused")["changed"]
+    gone(world, "train")
+    assert world.idle(action="pause")["changed"] is False
+    assert figures(accounts(world, clock, 60)["totals"]) == (0, 0.0)
+
+
+def test_a_prediction_records_nothing_and_a_record_that_fails_is_a_warning(
+    world: World,
+    clock: Any,
+) -> None:
+    world.warn(ago(hours=2))
+    world.cluster.requests.reset()
+    assert world.idle(action="pause", check=True)["changed"]
+    assert world.cluster.requests.writes() == []
+    world.cluster.faults.add(Fault("error", verb="patch", path="*/configmaps/*", count=None))
+    world.cluster.faults.add(Fault("error", verb="create", path="*/configmaps*", count=None))
+    found = world.idle(action="pause")
+    assert not found.get("failed")
+    assert any("does not have what was given back" in warning for warning in found["warnings"]), found["warnings"]
+    assert world.of("Job", "train")["spec"]["suspend"] is True
+    assert figures(accounts(world, clock, 60)["totals"]) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"created": "x"}',
+        '{"created": 1e999, "holds": {}}',
+        '{"created": -1, "holds": {"nvidia.com/gpu": 1}}',
+    ],
+    ids=["empty", "list", "text", "infinite", "negative"],
+)
+def test_what_a_tenant_writes_into_its_history_is_read_or_left_out(world: World, clock: Any, text: str) -> None:
+    world.warn(ago(hours=2))
+    world.idle(action="pause")
+    gone(world, "train")
+    uid = world.of("Job", "train")["metadata"]["uid"]
+    params = {"host": world.cluster.url, "validate_certs": False, "api_key": world.cluster.token}
+    client = Client(resolve_connection(params, {}))
+    path = {"name": "gpuctl-history", "namespace": "default"}
+    later = int((datetime.now(timezone.utc) + timedelta(hours=20)).timestamp())
+    again = json.dumps({"name": "train", "created": later, "start": later, "holds": {"nvidia.com/gpu": 1}})
+    data = {f"{uid}.back.bad": text, f"{uid}.back.{later}": again}
+    client.merge_patch(CONFIG_MAP, path, {"data": data})
+    assert figures(accounts(world, clock, 60)["totals"]) == (2, 60.0)  # No hour twice.

@@ -23,8 +23,9 @@ from . import manifests
 from .api import eventually
 from .prometheus_double import prometheus_double
 from .tasks import perform
-from .test_idle import Usage, World, ago
+from .test_idle import Usage, World, accounts, ago, clock, figures, gone
 
+__all__ = ["clock"]  # a fixture
 Row = dict[str, Any]
 WARNED = "runwhere.ai/reclaim-warned"
 EXEMPT = "runwhere.ai/idle-exempt-until"
@@ -475,3 +476,17 @@ def test_without_a_policy_no_log_is_read(world: World) -> None:
     world.cluster.requests.reset()
     assert "gang" not in findings(world.idle())
     assert not [entry for entry in world.cluster.requests if entry.subresource == "log"]
+
+
+@pytest.mark.parametrize(("action", "expected"), [("pause", (6, 360.0)), ("stop", (6, 0.0))], ids=["pause", "stop"])
+def test_what_was_given_back_is_in_the_accounts(
+    world: World, clock: Any, action: str, expected: tuple[int, float]
+) -> None:
+    """Nobody knows how long a deleted job would have held its GPUs. One that waits held none."""
+    for name, finding in (("gang", "half_gang"), ("wait", "waiting")):
+        set_note(world, "Job", name, f"{finding} {ago(hours=2)}")
+    done = world.idle(**policies(action, "4h", "half_gang", "waiting"))
+    assert actions(done) == {"gang": action, "wait": action}
+    for name in ("gang", "wait"):
+        gone(world, name)
+    assert figures(accounts(world, clock, 60)["totals"]) == expected

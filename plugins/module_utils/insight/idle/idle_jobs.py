@@ -41,6 +41,7 @@ from ..prometheus.prometheus_client import Prometheus, open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from ..prometheus.promql import POD as BY_POD
 from ..prometheus.promql import UTILIZATION, plain_queries
+from .given_back import record_given_back
 from .idle_rules import (
     CLEAR,
     NOTHING,
@@ -393,9 +394,15 @@ def _warn_and_pause(task: Task[IdleOptions], jobs: Sequence[HeldJob]) -> list[An
         diff += changes
         for job in chosen:
             job.error = rows[job.id]["error"]
+        if action == PAUSE:
+            record_given_back(task, [(job.workload, job.pods) for job in chosen if _is_paused(rows[job.id])])
     told = [job for job in jobs if job.action in (WARN, PAUSE) and job.error is None]
     write_events(task, [(job.workload, *_event_of(job)) for job in told], "idle jobs")
     return diff
+
+
+def _is_paused(row: Mapping[str, Any]) -> bool:
+    return row["error"] is None and row["action"] != str(Action.UNCHANGED)
 
 
 def _marking(warnings: Mapping[JobId, str]) -> Planner:

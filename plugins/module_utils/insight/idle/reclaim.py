@@ -31,6 +31,7 @@ from ...labels import POOL, RECLAIM_WARNED, owner_of_reserved
 from ...task import Task
 from ..change_jobs import change_jobs
 from ..job_events import write_events
+from .given_back import record_given_back
 from .idle_rules import CLEAR, NOTHING, PAUSE, WARN, HeldDevices, IdlePolicy, is_exempt, span
 from .reclaim_rules import (
     NOTIFY,
@@ -90,6 +91,7 @@ class FoundJob:
     rule: ReclaimRule | None
     exempt: str | None
     action: str
+    pods: Sequence[Mapping[str, Any]]
     error: str | None = None
 
     @property
@@ -108,10 +110,12 @@ def find_jobs(
         job = job_id_of(workload)
         if status_of(workload) in ENDED or owner_of_reserved(job[0]) or workload["metadata"]["name"] != job[1]:
             continue
-        finding = stuck.get(job) or finding_of(workload, own_pods(workload, pods.get(job, ())))
+        own = list(own_pods(workload, pods.get(job, ())))
+        finding = stuck.get(job) or finding_of(workload, own)
         action = judge.step(workload, finding)
         if finding or action != NOTHING:
-            found.append(FoundJob(workload, finding, judge.rule(workload, finding), judge.exempt(workload), action))
+            rule, exempt = judge.rule(workload, finding), judge.exempt(workload)
+            found.append(FoundJob(workload, finding, rule, exempt, action, own))
     return sorted(found, key=lambda job: (job.finding is None, job.id))
 
 
@@ -167,6 +171,7 @@ def act_on(task: Task[Any], jobs: Sequence[FoundJob], judge: ReclaimJudge) -> li
             if job.error is None and rows[each]["action"] == str(Action.UNCHANGED):
                 job.action = NOTHING  # It was changed meanwhile.
     told = [job for job in jobs if job.action in (WARN, PAUSE, STOP) and job.error is None]
+    record_given_back(task, [(job.workload, job.pods) for job in told if job.action != WARN])
     write_events(task, [(job.workload, *_event_of(job, judge)) for job in told], "jobs that get nowhere")
     return diff
 

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ...accelerators.catalog import catalog
@@ -38,7 +41,7 @@ from ...listed_namespaces import or_refusal, whole_cluster_unless
 from ...namespaces import listed_namespaces
 from ...task import Task
 from ..history.past_runs import note_malformed_entry, read_histories, user_of
-from .gpu_usage import Owner, Use, use_of_hold
+from .gpu_usage import Owner, Use, counted_amount, use_of_hold
 
 
 class SeenPod(NamedTuple):
@@ -163,10 +166,12 @@ def _slim_workload(workload: dict[str, Any]) -> tuple[JobId, Owner, str | None]:
 def uses_of(seen: Seen, since: float, until: float) -> list[Use]:
     """What each pod used in the range: those that are there by their status, those that are gone by the history."""
     uses = []
+    live: dict[JobId, list[Hold]] = defaultdict(list)
     # By namespace: an account that can write its ConfigMaps could write of pods elsewhere.
     run_of_pod = {(run.namespace, uid): run for run in seen.runs for uid in run.holds}
     for pod in seen.pods:
         job = pod.namespace, pod.job or ""
+        live[job].append(pod.hold)
         run = run_of_pod.get((pod.namespace, pod.hold.uid))
         known = owner_of_run(run) if run else seen.owners.get(job)
         owner = known or Owner(pod.namespace, pod.job, pod.kind, None, pod.pool or DEFAULT_POOL, None)
@@ -177,7 +182,30 @@ def uses_of(seen: Seen, since: float, until: float) -> list[Use]:
             if hold.uid not in there:
                 job = run.namespace, run.name
                 uses.append(_use_of_hold(hold, owner_of_run(run), seen, run, job, since, until))
-    return [use for use in uses if use.queued or any(use.held.values())]
+    stopped = (run for run in seen.runs if run.given_back)
+    uses += [use for run in stopped for use in _given_back(run, live[run.namespace, run.name], seen, since, until)]
+    return [use for use in uses if use.queued or any(use.held.values()) or use.reclaimed or use.reclaimed_hours]
+
+
+def _given_back(run: PastRun, live: Iterable[Hold], seen: Seen, since: float, until: float) -> Iterator[Use]:
+    """What gpuctl_idle gave back of a run, each time that it stopped it: from when the pods were gone until there was
+    one again, the run had ended, or the range ends."""
+    holds = sorted([*run.known_holds(seen.visits.get(run.namespace, 0.0)), *live], key=lambda hold: hold.created)
+    begun = [hold.created for hold in holds]
+    # Of those that began up to one, when all were gone.
+    gone = [0.0, *accumulate((until if hold.end is None else hold.end for hold in holds), max)]
+    stops = sorted(run.given_back.values(), key=lambda hold: hold.created)
+    for number, stop in enumerate(stops):
+        place = bisect_right(begun, stop.created)
+        start = max(stop.created, gone[place])
+        again = [*begun[place : place + 1], *(each.created for each in stops[number + 1 : number + 2])]
+        end = min([until, *again, *([run.last_known] if run.has_ended else [])])
+        back, job = stop._replace(start=start, end=max(start, end)), (run.namespace, run.name)
+        use = _use_of_hold(back, owner_of_run(run), seen, run, job, since, until)
+        is_new = since <= stop.created < until
+        nothing: dict[str, Any] = {"held": {}, "queued": 0.0, "given_back": 0, "exact": True, "pod": ""}
+        reclaimed = counted_amount(stop.amounts) if is_new else 0
+        yield replace(use, **nothing, reclaimed=reclaimed, reclaimed_hours=use.counted)
 
 
 def _use_of_hold(

@@ -74,6 +74,8 @@ class Use:
     pod: str = ""
     shared: frozenset[str] = frozenset()  # resources that are shares on its node
     given_back: int = 0  # devices, partitions and shares, when the scheduler preempted it in the range
+    reclaimed: int = 0  # the same, when gpuctl_idle stopped it in the range
+    reclaimed_hours: float = 0.0  # in which it was stopped, and nobody resumed it
 
     @property
     def counted(self) -> float:
@@ -89,17 +91,22 @@ class Use:
 def use_of_hold(hold: Hold, owner: Owner, since: float, until: float, **facts: Any) -> Use:
     """What a pod used within a range."""
     hours, queued = hold.seconds(since, until) / _HOUR, hold.queued_seconds(since, until) / _HOUR
-    counted = [amount for row, amount in catalog().rows_in(hold.amounts) if row.kind in _COUNTED]
+    counted = counted_amount(hold.amounts)
     was_preempted = hold.preempted and hold.start is not None and hold.end is not None and since <= hold.end < until
     return Use(
         owner,
         {resource: hours * amount for resource, amount in hold.amounts.items()},
-        queued=queued * sum(counted),
-        given_back=sum(counted) if owner.yields and was_preempted else 0,
+        queued=queued * counted,
+        given_back=counted if owner.yields and was_preempted else 0,
         exact=hold.exact,
         pod=hold.name,
         **facts,
     )
+
+
+def counted_amount(amounts: Mapping[str, int]) -> int:
+    """Devices, partitions and shares."""
+    return sum(amount for row, amount in catalog().rows_in(amounts) if row.kind in _COUNTED)
 
 
 @dataclass
@@ -120,6 +127,8 @@ class UsageRow:
     estimated: float = 0.0
     opportunistic: float = 0.0
     given_back: int = 0
+    reclaimed: int = 0
+    reclaimed_hours: float = 0.0
     jobs: set[tuple[str, str | None]] = field(default_factory=set)
     pods: int = 0
 
@@ -136,6 +145,8 @@ class UsageRow:
         self.estimated += 0.0 if use.exact else counted
         self.opportunistic += counted if use.owner.yields else 0.0
         self.given_back += use.given_back
+        self.reclaimed += use.reclaimed
+        self.reclaimed_hours += use.reclaimed_hours
         self.queued += use.queued
         # Samples are as long as their interval, so they may come to a little more than what was held.
         known = min(measured.known or 0.0, counted)
@@ -166,6 +177,8 @@ class UsageRow:
             "estimated_hours": _rounded_hours(self.estimated),
             "opportunistic_hours": _rounded_hours(self.opportunistic),
             "gpus_given_back": self.given_back,
+            "gpus_reclaimed": self.reclaimed,
+            "reclaimed_hours": _rounded_hours(self.reclaimed_hours),
             "peak_memory_bytes": None if self.peak_memory is None else int(self.peak_memory),
             "energy_kwh": _rounded_hours(self.energy),
             "cost": (round(self.cost or 0.0, 2) if self.cost is not None or not self.counted else None)

@@ -68,7 +68,7 @@ def run(task: UsageTask) -> dict[str, Any]:
         "end": time_as_text(until),
         "group_by": group_by,
         "currency": options.currency or "",
-        "results": [row for row in rows if row["held_hours"] or row["queued_hours"]],
+        "results": [row for row in rows if any(row[name] for name in _SHOWN)],
         "totals": totals,
         "capacity_hours": None if capacity is None else round(capacity, 4),
         "unallocated_hours": None if capacity is None else round(max(0.0, capacity - whole), 4),
@@ -82,6 +82,7 @@ def run(task: UsageTask) -> dict[str, Any]:
     }
 
 
+_SHOWN = ("held_hours", "queued_hours", "gpus_reclaimed", "reclaimed_hours")
 MODULE = ModuleSpec(UsageInfoOptions, run, report="usage")
 
 

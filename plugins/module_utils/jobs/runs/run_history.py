@@ -59,10 +59,12 @@ VISITED = "visited"
 ROLL_AT, LARGEST_WRITE = 512 * 1024, 256 * 1024
 
 # The most characters of a key's value.
-_LONGEST = {"job": 48 * 1024, "good": 48 * 1024, "was": 4096, "end": 4096, "log": 24 * 1024, "pod": 2048}
+_LONGEST = {"job": 48 * 1024, "good": 48 * 1024, "was": 4096, "end": 4096, "log": 24 * 1024, "pod": 2048, "back": 2048}
 _LONGEST_MANIFEST = 32 * 1024
 MOST_KEPT = 36_500  # days or MiB: dates end with the year 1
-_KEY = re.compile(r"(?P<uid>[0-9a-zA-Z-]{1,64})\.(?P<part>job|good|was|end|log|pod)(?:\.(?P<pod>[0-9a-zA-Z-]{1,64}))?")
+_KEY = re.compile(
+    r"(?P<uid>[0-9a-zA-Z-]{1,64})\.(?P<part>job|good|was|end|log|pod|back)(?:\.(?P<pod>[0-9a-zA-Z-]{1,64}))?"
+)
 
 
 class HistoryLimits(NamedTuple):
@@ -102,6 +104,7 @@ class PastRun:
     reason: str | None = None
     log: list[str] = field(default_factory=list)
     holds: dict[str, Hold] = field(default_factory=dict)  # by uid of the pod
+    given_back: dict[str, Hold] = field(default_factory=dict)  # what gpuctl_idle gave back, since when, by its time
     seen: float = 0.0  # when its pods were last read, or found to be gone
 
     @property
@@ -206,7 +209,7 @@ def log_keys(uid: str, lines: Sequence[str]) -> Keys:
     return {f"{uid}.log": _compact_json({"lines": kept})} if kept else {}
 
 
-def pod_keys(uid: str, hold: Hold) -> Keys:
+def pod_keys(uid: str, hold: Hold, part: str = "pod") -> Keys:
     """What a pod has held; nothing for one without accelerators."""
     if not hold.amounts:
         return {}
@@ -220,7 +223,7 @@ def pod_keys(uid: str, hold: Hold) -> Keys:
         "preempted": hold.preempted or None,
         "exact": None if hold.exact else False,
     }
-    return {f"{uid}.pod.{hold.uid}": _compact_json(data)}
+    return {f"{uid}.{part}.{hold.uid}": _compact_json(data)}
 
 
 def visited_keys(moment: datetime) -> Keys:
@@ -346,14 +349,16 @@ def read_history(
             if found is None:
                 continue
             data = _read_bounded(text, found["part"])
-            hold = _hold(found["pod"] or "", data) if data and found["part"] == "pod" else None
+            is_hold = found["part"] in ("pod", "back")
+            hold = _hold(found["pod"] or "", data) if data and is_hold else None
             lines = data.get("lines")
-            if not data or (found["part"] == "pod" and hold is None) or not isinstance(lines, (list, type(None))):
+            if not data or (is_hold and hold is None) or not isinstance(lines, (list, type(None))):
                 on_malformed(config_map, key)
                 continue
             run = runs.setdefault(found["uid"], PastRun(namespace, found["uid"]))
             if hold is not None:
-                run.holds[hold.uid] = _better_hold(run.holds.get(hold.uid), hold)
+                known = run.holds if found["part"] == "pod" else run.given_back
+                known[hold.uid] = _better_hold(known.get(hold.uid), hold)
             elif found["part"] == "good":
                 run.good = data
             elif found["part"] == "log":

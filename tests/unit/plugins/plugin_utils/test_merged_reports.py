@@ -29,7 +29,7 @@ def device_hours(hours: float, name: str = "nvidia.com/gpu") -> Row:
 
 def figures(hours: float, **others: Any) -> Row:
     found = {"gpu_hours": hours, "held_hours": hours, "queued_hours": 0.5, "estimated_hours": 0.0, "jobs": 2, "pods": 3}
-    found |= {"opportunistic_hours": 0.0, "gpus_given_back": 0}
+    found |= {"opportunistic_hours": 0.0, "gpus_given_back": 0, "gpus_reclaimed": 0, "reclaimed_hours": 0.0}
     unknown = ("busy_hours", "idle_hours", "coverage", "peak_memory_bytes", "energy_kwh", "cost", "unpriced_hours")
     return {**found, **dict.fromkeys(unknown), "accelerators": [device_hours(hours)], **others}
 
@@ -58,6 +58,15 @@ def team(name: str, hours: float, **others: Any) -> Row:
 
 def shown(result: Any) -> list[str]:
     return screen_lines(usage_report(result), View(90))
+
+
+def test_what_was_reclaimed_in_all_clusters_is_added() -> None:
+    found = merged_result({"east": reclaimed(2, 4.5), "west": reclaimed(1, 0.0)})
+    assert (found["totals"]["gpus_reclaimed"], found["totals"]["reclaimed_hours"]) == (3, 4.5)
+
+
+def reclaimed(gpus: int, hours: float) -> Row:
+    return usage(totals=figures(8.0, gpus_reclaimed=gpus, reclaimed_hours=hours))
 
 
 def test_usage_is_one_table_with_the_sums_of_all_clusters() -> None:

@@ -19,6 +19,8 @@ FIGURES: dict[str, Any] = {
     "queued_hours": 0.5,
     "opportunistic_hours": 0.0,
     "gpus_given_back": 0,
+    "gpus_reclaimed": 0,
+    "reclaimed_hours": 0.0,
     "coverage": 1.0,
     "peak_memory_bytes": None,
     "energy_kwh": None,
@@ -108,3 +110,19 @@ def test_what_jobs_that_yield_gave_back_is_shown_where_there_are_some() -> None:
     page = html_page(usage_report(usage))
     assert "2.5 h" in page
     assert "of jobs that yield, which gave back 4 GPUs" in page
+
+
+def test_what_was_reclaimed_is_shown_where_something_was() -> None:
+    figures = {**FIGURES, "accelerators": FIGURES["accelerators"][:1], "gpus_reclaimed": 3, "reclaimed_hours": 60.04}
+    other = {**FIGURES, "accelerators": FIGURES["accelerators"][:1], "team": "team-b"}
+    usage = {**USAGE, "results": [{**figures, "team": "team-a"}, other], "totals": figures}
+    assert shown(usage_report(usage), 120)[2:6] == [
+        "TEAM    GPU h  BUSY h  IDLE h  QUEUED h  RECLAIMED h  JOBS",
+        "team-a    8.0     6.0     3.0       0.5         60.0     3",
+        "team-b    8.0     6.0     3.0       0.5            -     3",
+        "TOTAL     8.0     6.0     3.0       0.5         60.0     3",
+    ]
+    page = html_page(usage_report(usage))
+    assert "not held by jobs that gpuctl_idle stopped; 3 GPUs given back" in page
+    assert "Reclaimed: GPUs of jobs that gpuctl_idle has paused or deleted" in page
+    assert "Reclaimed" not in html_page(usage_report(USAGE))
