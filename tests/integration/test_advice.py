@@ -161,6 +161,28 @@ def test_names_of_pods_say_nothing_where_several_clusters_are_in_one_prometheus(
     assert "series of several clusters" in row["reason"]
 
 
+@pytest.mark.parametrize(("held", "is_recorded"), [(4_031, True), (4_030, False), (None, False)])
+def test_the_history_is_asked_only_if_all_of_a_range_is_in_it(
+    cluster: Cluster, held: int | None, is_recorded: bool
+) -> None:
+    """Fourteen days, of which a step may be missing."""
+
+    def answer(asked: Asked) -> Reply:
+        query = asked.parameters["query"]
+        if not query.startswith("min("):
+            return idle_everywhere(asked)
+        end = advice_cases.ZERO + advice_cases.RANGE
+        return vector(({}, str(held if "count_over_time" in query else end - 60))) if held else vector()
+
+    result, double = with_double(cluster, answer, start="2026-07-20T18:00:00Z")
+    assert advised(result) == {"resources.gpu", "resources.memory", "resources.cpu"}
+    queries = [asked.parameters["query"] for asked in double.asked]
+    assert any(":max30m" in query for query in queries) is is_recorded
+    assert any('container_memory_working_set_bytes{container="main"}[61s]' in query for query in queries) is (
+        is_recorded
+    )
+
+
 def test_a_part_of_the_stores_is_not_enough(cluster: Cluster) -> None:
     def answer(asked: Asked) -> Reply:
         reply = idle_everywhere(asked)

@@ -23,9 +23,12 @@ hang or are forgotten, when people work, what is asked for, and how much the nex
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus import history
 
 HOUR, DAY = 3600, 86_400
 NODES, GPUS_OF_NODE, PEOPLE = 64, 4, 40
@@ -210,7 +213,68 @@ def openmetrics(jobs: Sequence[TracedJob], begin: float, since: float, until: fl
                         f"{name}{{{labels}}} {value} {moment}\n"
                         for (moment, _at), value in zip(values, own, strict=True)
                     )
+    yield from _history(jobs, begin, since, until)
     yield "# EOF\n"
+
+
+def _history(jobs: Sequence[TracedJob], begin: float, since: float, until: float) -> Iterator[str]:
+    """What is recorded every quarter of an hour of the samples of the half hour before."""
+    moments = range(-int(-since // history.STEP) * history.STEP, int(until), history.STEP)
+    yield f"# TYPE {history.EVALUATED} gauge\n"
+    yield from (f"{history.EVALUATED} {moment} {moment}\n" for moment in moments)
+    for name, series in (("gpu_utilization", _utilization), ("gpu_memory", _device_memory), ("memory", _memory),
+                         ("cpu", _cpu), ("pods", _pods)):  # fmt: skip
+        yield from _recorded(history.peak_record(name), history.LABELS[name], jobs, series, begin, moments)
+    for name, series in (("gpu", _utilization), ("memory", _memory), ("cpu", _memory)):
+        yield from _recorded(history.known_record(name), history.LABELS[name], jobs, series, begin, moments)
+
+
+def _recorded(
+    name: str,
+    labels: Sequence[str],
+    jobs: Sequence[TracedJob],
+    series: Callable[[TracedJob, Sequence[float]], Labelled],
+    begin: float,
+    moments: range,
+) -> Iterator[str]:
+    yield f"# TYPE {name} gauge\n"
+    window = 2 * history.STEP if name.endswith("max30m") else history.STEP - 1
+    for job in jobs:
+        first, last = begin + job.start + 30, begin + job.end
+        own = [moment for moment in moments if first <= moment < last + window]
+        if not own:
+            continue
+        times = range(int(-(-max(first, own[0] - window - 300) // STEP) * STEP), int(min(own[-1] + 1, last)), STEP)
+        for text, values in series(job, [moment - begin for moment in times]):
+            kept = ",".join(each for each in text.split(",") if each.split("=")[0] in labels)
+            known = list(zip(times, map(float, values), strict=True))
+            for moment in own:
+                value = _value_of(name, known[bisect_left(times, moment - window - 300) :], moment, window)
+                if value is not None:
+                    yield f"{name}{{{kept}}} {value:g} {moment}\n"
+
+
+def _value_of(name: str, samples: Sequence[tuple[int, float]], moment: int, window: int) -> float | None:
+    found = [(at, value) for at, value in samples[: (window + 300) // STEP + 2] if at <= moment]
+    own = [value for at, value in found if at >= moment - window]
+    if not own:
+        return None
+    if not name.endswith("max30m"):  # A sample counts until the next one is due.
+        ends = min(max(at for at, _value in found) + STEP - 1, moment)
+        return (ends - max(found[0][0], moment - window)) // 60 + 1
+    if "runwhere_cpu" not in name:
+        return max(own)
+    rates = []
+    for end in range(-(-(moment - window) // 300) * 300, moment + 1, 300):
+        pair = [(at, value) for at, value in found if end - 300 <= at <= end]
+        if len(pair) > 1:
+            rates.append((pair[-1][1] - pair[0][1]) / (pair[-1][0] - pair[0][0]))
+    return max(rates, default=None)
+
+
+def _pods(job: TracedJob, times: Sequence[float]) -> Labelled:
+    for pod in pod_names(job):
+        yield f'namespace="{job.team}",pod="{pod}",job_name="{job.name}"', ["1"] * len(times)
 
 
 Labelled = Iterator[tuple[str, Sequence[str]]]

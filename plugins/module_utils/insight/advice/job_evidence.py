@@ -7,17 +7,30 @@ earlier one of a StatefulSet, is not mistaken for the one that is there. Exporte
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...accelerators.catalog import catalog
-from ...labels import MAIN_CONTAINER
 from ..prometheus.current_use import recorded_since
+from ..prometheus.history import (
+    CONTAINER,
+    CPU,
+    EVALUATED,
+    LABELS,
+    MEMORY,
+    MINUTE,
+    STEP,
+    known,
+    known_record,
+    peak_record,
+    peaks,
+)
 from ..prometheus.prometheus_answer import Sample
 from ..prometheus.prometheus_client import Prometheus
-from ..prometheus.promql import GPU, UTILIZATION, Queries, Source, plain_queries
+from ..prometheus.promql import GPU, POD_INFO, UTILIZATION, Queries, Source, plain_queries
 from ..prometheus.promql import POD as BY_POD
 from .advice_rules import ContainerUse, DevicePeak, Spread
 
@@ -27,16 +40,9 @@ _DAY = 86_400
 # Seconds, of ranges of up to two days, of up to a week, and of longer ones: in each step, Prometheus looks at all
 # series of the range.
 _FINE_STEP, _STEP, _COARSE_STEP = 60, 300, 900
-_RATE = 300  # seconds; four scrapes of the usual 60 s
-_CONTAINER = (*BY_POD, "id")
 # cAdvisor's id is the path of a cgroup: …/kubepods-burstable-pod0f1e…_….slice/… or /kubepods/pod0f1e…-…/…
 _UID = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
-_MAIN = f'{{container="{MAIN_CONTAINER}"}}'
-_OUT_OF_MEMORY = (
-    f'kube_pod_container_status_last_terminated_reason{{container="{MAIN_CONTAINER}",reason="OOMKilled"}}',
-    f'kube_pod_container_status_terminated_reason{{container="{MAIN_CONTAINER}",reason="OOMKilled"}}',
-    f"container_oom_events_total{_MAIN}",
-)
+_CLUSTERS = f'count by(cluster)({{__name__=~"kube_node_info|kube_pod_info|{UTILIZATION.record}",cluster!=""}})'
 # What no pod has: of memory in bytes, and of CPU in cores. Whoever can be scraped can report anything.
 _MOST_MEMORY, _MOST_CPU = 1e15, 1e5
 
@@ -67,10 +73,14 @@ def evidence_step(seconds: float) -> int:
 
 
 def read_measured_pods(prometheus: Prometheus, since: float, until: float, below: float) -> MeasuredPods:
-    """Asks one query for what is recorded, and at once all others. Raises KubeError for what does not answer."""
+    """Asks what is recorded, and at once all other queries. Raises KubeError for what does not answer."""
     seconds, step = max(int(until - since), 1), evidence_step(until - since)
-    queries = plain_queries(catalog(), recorded_since(prometheus, since))
-    expressions = evidence_queries(queries, seconds, step, below)
+    tail = _unrecorded(prometheus, seconds, until) if step > _FINE_STEP else None
+    if tail is None:
+        queries = plain_queries(catalog(), recorded_since(prometheus, since))
+        expressions = evidence_queries(queries, seconds, step, below)
+    else:
+        step, expressions = MINUTE, recorded_queries(seconds, tail, below)
     found = prometheus.query_all(expressions, until)
     notes = [f"Prometheus says: {'; '.join(prometheus.warnings)}."] if prometheus.warnings else []
     if prometheus.is_partial:  # A peak may be in what is missing.
@@ -79,8 +89,8 @@ def read_measured_pods(prometheus: Prometheus, since: float, until: float, below
     measured = MeasuredPods(
         memory=_containers(answers, "memory", step, _MOST_MEMORY, 1.0),
         cpu=_containers(answers, "cpu", step, _MOST_CPU, 1000.0),
-        out_of_memory={_pod_of(sample) for sample in answers["out_of_memory"] if sample.value > 0},
-        jobs={_pod_of(sample): sample.labels.get("job_name", "") for sample in answers["pods"]},
+        out_of_memory={_pod_of(sample) for sample in answers["out_of_memory_max"]},
+        jobs={_pod_of(sample): sample.labels.get("job_name", "") for sample in answers["pods_max"]},
         clusters=max(len(answers["clusters"]), 1),
         notes=notes,
     )
@@ -88,53 +98,82 @@ def read_measured_pods(prometheus: Prometheus, since: float, until: float, below
     return measured
 
 
+def _unrecorded(prometheus: Prometheus, seconds: int, until: float) -> int | None:
+    """The seconds at the end of a range since the history was recorded last; None if peaks of the range may be missing
+    in it."""
+    recent = f"max_over_time({EVALUATED}[{2 * STEP}s])"
+    found = prometheus.query_all(
+        {"held": f"min(count_over_time(({recent})[{max(seconds - 1, 1)}s:{_STEP}s]))", "last": f"min({recent})"}, until
+    )
+    held, last = (next((sample.value for sample in found[name]), 0.0) for name in ("held", "last"))
+    return math.ceil(min(max(until - last, 0), 2 * STEP)) + 1 if held >= (seconds - 1) // _STEP else None
+
+
+def recorded_queries(seconds: int, tail: int, below: float) -> dict[str, str]:
+    """The same of the recorded history, and of the last seconds, in which it is not yet: counted in minutes, and half
+    and 95 percent of the time are those of the peaks of half hours."""
+    queries, whole, rest = plain_queries(catalog(), Source.RULES), f"{seconds}s", f"{tail}s"
+    latest = {**peaks(queries, rest), "pods": f"max by({','.join(LABELS['pods'])})(max_over_time({POD_INFO}[{rest}]))"}
+    found = {
+        **{f"{name}_max": _with_latest("max", peak_record(name), whole, name, text) for name, text in latest.items()},
+        **{
+            f"{name}_count": _with_latest("sum", known_record(name), whole, name, text)
+            for name, text in known(queries, rest).items()
+        },
+    }
+    for part, level in (("p50", 0.5), ("p95", 0.95)):
+        for name in ("memory", "cpu"):
+            values = f"quantile_over_time({level},{peak_record(name)}[{whole}])"
+            found[f"{name}_{part}"] = f"max by({','.join(CONTAINER)})({values})"
+        at_once = (
+            f"sum by({','.join(BY_POD)})(last_over_time({peak_record('gpu_utilization')}[{STEP}s])>=bool {below:g})"
+        )
+        found[f"busy_{part}"] = f"quantile_over_time({level},({at_once})[{max(seconds - 1, 1)}s:{STEP}s])"
+    return {**found, "clusters": _CLUSTERS}
+
+
+def _with_latest(operator: str, record: str, whole: str, name: str, latest: str) -> str:
+    """The recorded series, together with those of the latest samples: ``or`` only adds series of other labels."""
+    by = ",".join(LABELS[name])
+    recorded = f"max by({by})({operator}_over_time({record}[{whole}]))"
+    return f'{operator} by({by})({recorded} or label_replace({latest},"latest","1","namespace",".*"))'
+
+
 def evidence_queries(queries: Queries, seconds: int, step: int, below: float) -> dict[str, str]:
     """The expressions by name. Those of devices are missing where no exporter tells utilization and memory."""
     whole = f"{max(seconds - 1, 1)}s"  # One second less: Prometheus 2 counts both ends of a range.
-    over, often = f"[{whole}:{step}s]", f"[{whole}:{min(step, _STEP)}s]"
-    by, size = ",".join(_CONTAINER), f"container_memory_working_set_bytes{_MAIN}"
-    rate = f"rate(container_cpu_usage_seconds_total{_MAIN}[{_RATE}s])"
+    over, by = f"[{whole}:{step}s]", ",".join(CONTAINER)
     # Exporters are scraped every 15 to 60 s, and not always on time.
-    sizes = f"max_over_time({size}[{max(step, 2 * _FINE_STEP)}s])" if step <= _STEP else size
-    ended = " or ".join(f"max by({','.join(BY_POD)})(max_over_time({name}[{seconds}s]))" for name in _OUT_OF_MEMORY)
+    sizes = f"max_over_time({MEMORY}[{max(step, 2 * _FINE_STEP)}s])" if step <= _STEP else MEMORY
     labels = queries if queries.source is Source.RULES else plain_queries(catalog())
     return {
-        **_device_queries(queries, whole, step, below),
+        **{f"{name}_max": text for name, text in peaks(queries, whole, min(step, _STEP)).items()},
+        **_device_queries(queries, over, step, below),
         **_spread_queries("memory", f"max by({by})({sizes})>0", over),
-        "memory_max": f"max by({by})(max_over_time({size}[{whole}]))>0",
-        **_spread_queries("cpu", f"max by({by})({rate})>=0", over),
-        "cpu_max": f"max by({by})(max_over_time(({rate}>=0){often}))",
-        "out_of_memory": f"max by({','.join(BY_POD)})({ended})",
-        "pods": f"count by({','.join(BY_POD)},job_name)(last_over_time(({labels.pod_info()}){over}))",
-        "clusters": f'count by(cluster)({{__name__=~"kube_node_info|kube_pod_info|{UTILIZATION.record}",cluster!=""}})',
+        **_spread_queries("cpu", f"max by({by})({CPU})>=0", over),
+        "pods_max": f"count by({','.join(LABELS['pods'])})(last_over_time(({labels.pod_info()}){over}))",
+        "clusters": _CLUSTERS,
     }
 
 
 _SPREAD = ("p50", "p95", "max", "count")
 _ANSWERS = (
-    *("utilization", "device_memory", "device_count", "busy_p50", "busy_p95"),
+    *("gpu_utilization_max", "gpu_memory_max", "gpu_count", "busy_p50", "busy_p95"),
     *(f"{name}_{part}" for name in ("memory", "cpu") for part in _SPREAD),
-    *("out_of_memory", "pods", "clusters"),
+    *("out_of_memory_max", "pods_max", "clusters"),
 )
 
 
-def _device_queries(queries: Queries, whole: str, step: int, below: float) -> dict[str, str]:
-    names = {"utilization": UTILIZATION.name, "device_memory": "memory_used"}
-    if not {*names.values()} <= queries.has:
+def _device_queries(queries: Queries, over: str, step: int, below: float) -> dict[str, str]:
+    by, text = ",".join(GPU), [queries.measured(name) for name in (UTILIZATION.name, "memory_used")]
+    if not all(text):
         return {}
-    by, over, often = ",".join(GPU), f"[{whole}:{step}s]", f"[{whole}:{min(step, _STEP)}s]"
-    text = {name: queries.measured(measure) for name, measure in names.items()}
-    is_recorded = queries.source is Source.RULES
-    # Of what is not recorded, the highest values are those at the ends of steps.
-    peaks = {name: f"{each}[{whole}]" if is_recorded else f"({each}>=0){often}" for name, each in text.items()}
-    if is_recorded and step == _STEP:
-        text = {name: f"max_over_time({each}[{_STEP}s])" for name, each in text.items()}
-    busy, memory = text.values()
+    if queries.source is Source.RULES and step == _STEP:
+        text = [f"max_over_time({each}[{_STEP}s])" for each in text]
+    busy, memory = text
     at_once = f"(sum by({','.join(BY_POD)})({busy}>=bool {below:g})){over}"
     return {
-        # A value that is no number fails every comparison, and is no use that is known.
-        **{name: f"max by({by})(max_over_time({each}))" for name, each in peaks.items()},
-        "device_count": f"max by({by})(count_over_time((({busy}>=0) and on({by}) ({memory}>=0)){over}))",
+        "gpu_count": f"max by({by})(count_over_time((({busy}>=0) and on({by}) ({memory}>=0)){over}))",
         "busy_p50": f"quantile_over_time(0.5,{at_once})",
         "busy_p95": f"quantile_over_time(0.95,{at_once})",
     }
@@ -157,7 +196,7 @@ def _add_devices(measured: MeasuredPods, answers: Mapping[str, Sequence[Sample]]
     """A device of which one of the values is missing is none: a pod that holds it then has too few."""
     values = {
         name: _possible_values(answers[name], GPU, _MOST_MEMORY)
-        for name in ("utilization", "device_memory", "device_count")
+        for name in ("gpu_utilization_max", "gpu_memory_max", "gpu_count")
     }
     for device in set.intersection(*map(set, values.values())):
         peak = DevicePeak(*(values[name][device] for name in values))
@@ -172,7 +211,7 @@ def _containers(
     answers: Mapping[str, Sequence[Sample]], name: str, step: int, most: float, factor: float
 ) -> dict[PodName, dict[str, ContainerUse]]:
     """What the containers of pods used; each start of a container has a series of its own."""
-    parts = {part: _possible_values(answers[f"{name}_{part}"], _CONTAINER, most) for part in _SPREAD}
+    parts = {part: _possible_values(answers[f"{name}_{part}"], CONTAINER, most) for part in _SPREAD}
     found: dict[PodName, dict[str, ContainerUse]] = defaultdict(dict)
     for key, peak in parts["max"].items():
         pod, uid = (key[0], key[1]), _uid_of(key[2])

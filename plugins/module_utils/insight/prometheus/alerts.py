@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .history import history_group
 from .promql import ALLOCATED, JOB, JOB_UTILIZATION, UTILIZATION, Queries, Source
 from .recording import Group, Rule, recording_rules
 
@@ -171,11 +172,12 @@ def rule_groups(
     queries = replace(plain, source=Source.RULES)
     alerts = [rule for alert in alerts_with(settings or {}) if (rule := alert.rule(queries))]
     groups = {"recording": recording_rules(plain), "alerts": alerts}
-    return [
+    found = [
         {"name": f"runwhere-gpuctl.{name}", "interval": interval, "rules": rules}
         for name, rules in groups.items()
         if rules
     ]
+    return [*found, history_group(plain)]
 
 
 def alerts_with(settings: Mapping[str, Any]) -> Iterator[Alert]:

@@ -11,7 +11,9 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catal
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advice.job_evidence import (
     evidence_queries,
     evidence_step,
+    recorded_queries,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.history import history_group
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.promql import Source, plain_queries
 from promtool import check
 
@@ -31,7 +33,10 @@ def test_a_peak_of_a_minute_is_found(tmp_path: Path, step: int) -> None:
     days = 1 if step == 60 else 6
     before = after = days * 720 + 7
     once = f"1x{before} 9 1x{after}"
-    asked, peaks = expressions(days, step), {"utilization": DEVICE, "device_memory": DEVICE, "memory_max": CONTAINER}
+    asked, peaks = (
+        expressions(days, step),
+        {"gpu_utilization_max": DEVICE, "gpu_memory_max": DEVICE, "memory_max": CONTAINER},
+    )
     series = {
         f"namespace_pod_uuid:runwhere_gpu_utilization:ratio{{{DEVICE}}}": once,
         f"namespace_pod_uuid:runwhere_gpu_memory_used:bytes{{{DEVICE}}}": once,
@@ -48,6 +53,44 @@ def test_a_peak_of_a_minute_is_found(tmp_path: Path, step: int) -> None:
         )
     ]
     check(tmp_path, [], series, promql_expr_test=tests)
+
+
+@pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "not recorded yet"])
+def test_the_history_has_the_peak_of_a_minute(tmp_path: Path, is_recorded: bool) -> None:
+    """Of a day, or of its last ten minutes."""
+    known, end = (1_440, DAY // 60) if is_recorded else (11, 10)
+    once = f"1x{end - 8} 9 1x6"
+    series = {
+        f"namespace_pod_uuid:runwhere_gpu_utilization:ratio{{{DEVICE}}}": once,
+        f"namespace_pod_uuid:runwhere_gpu_memory_used:bytes{{{DEVICE}}}": once,
+        f'container_memory_working_set_bytes{{container="main",{CONTAINER}}}': once,
+        f'container_cpu_usage_seconds_total{{container="main",{CONTAINER}}}': f"0+60x{end}",
+        f'container_oom_events_total{{container="main",{CONTAINER}}}': f"0x{end - 8} 1x7",
+        f'namespace_pod:runwhere_pod:info{{{POD},job_name="j"}}': f"1x{end}",
+    }
+    asked = recorded_queries(DAY, 1 if is_recorded else 601, 0.05)
+    expected = [
+        (asked["gpu_utilization_max"], DEVICE, 9.0),
+        (asked["gpu_memory_max"], DEVICE, 9.0),
+        (asked["memory_max"], CONTAINER, 9.0),
+        (asked["cpu_max"], CONTAINER, 1.0),
+        (asked["out_of_memory_max"], POD, 1.0),
+        (asked["pods_max"], f'job_name="j",{POD}', 1.0),
+        *((f"abs({asked[name]} - {known}) < bool 5", CONTAINER, 1.0) for name in ("memory_count", "cpu_count")),
+        (f"abs({asked['gpu_count']} - {known}) < bool 5", DEVICE, 1.0),
+        *([(asked["memory_p50"], CONTAINER, 1.0), (asked["busy_p95"], POD, 1.0)] if is_recorded else ()),
+    ]
+    tests = [
+        {"expr": text, "eval_time": f"{end}m", "exp_samples": [{"labels": f"{{{labels}}}", "value": value}]}
+        for text, labels, value in expected
+    ]
+    group = history_group(plain_queries(built_in_catalog()))
+    rules, interval = (group["rules"], group["interval"]) if is_recorded else ([], "1m")
+    check(tmp_path, rules, series, interval, promql_expr_test=tests)
+
+
+def test_both_ask_the_same_questions() -> None:
+    assert {*recorded_queries(30 * DAY, 60, 0.05)} == {*expressions(30, 900)}
 
 
 @pytest.mark.parametrize(("days", "most"), [(2, 2_880), (7, 2_016), (31, 2_976)])
