@@ -16,6 +16,10 @@ description:
     manifest, what that saves, and by which evidence. It changes nothing.
   - C(resources.gpu) is the largest number of GPUs, or partitions, that a pod has ever used. A GPU counts as used once its utilization has
     reached O(idle_below), or 1 GiB of its memory was in use, so that a model that waits for requests keeps its GPU.
+  - C(resources.gpu-share) is the share of a GPU that is enough in place of C(resources.gpu=1), for jobs with one GPU per pod where a node of
+    their pool offers shares. Its utilization has never been above 50 percent, and its highest memory and a quarter more, rounded up to
+    what the pool shares by, are half of its memory at most, which a label of the nodes says. There is none for trainings of several
+    pods, for a job that was killed for its memory, or where the use by a pod that is gone is not known.
   - C(resources.memory) is the highest peak of any pod, and a quarter more, rounded up. It is twice the peak where C(/dev/shm) is half of the
     memory, as it is in trainings with GPUs whose manifest has no C(storage.shm).
   - C(resources.cpu) is the highest average of five minutes of any pod, and a quarter more, rounded up.
@@ -31,6 +35,8 @@ description:
     C(container_cpu_usage_seconds_total).
   - Of devices, exporters tell the pod by its name only. If Prometheus has series of several clusters, by their label C(cluster), there
     is no advice on GPUs.
+  - Of a range of more than two days, it asks the peaks that the role P(runwhere.gpuctl.monitoring#role) records every quarter of an hour, if all of
+    the range has been recorded, and raw samples otherwise. The advice is the same.
   - Sends the same number of requests whatever the number of jobs, except for pages of lists.
 options:
   range:
@@ -145,10 +151,11 @@ results:
       description: Kind of the job.
       type: str
     what:
-      description: Field of the manifest, one of V(resources.gpu), V(service.replicas), V(resources.memory) and V(resources.cpu).
+      description: Field of the manifest, one of V(resources.gpu), V(resources.gpu-share), V(service.replicas), V(resources.memory) and
+        V(resources.cpu).
       type: str
     asked:
-      description: What the job asks for, of each pod, as the manifest has it.
+      description: What the job asks for, of each pod, as the manifest has it. Where the advice is a share, the number of GPUs.
       type: raw
     advised:
       description: What it should ask for instead.
@@ -156,8 +163,10 @@ results:
     used:
       description:
         - What was used in C(unit), by the pod with the highest peak. C(p50) and C(p95) were not exceeded in 50 and 95 percent of the
-          time, and C(max) never. Of GPUs, the first two are those in use at the same time, and C(max) those that were ever used. Of replicas, C(max)
-          is the sum of the peaks of their busiest GPUs, and the others are null.
+          time, and C(max) never. In long ranges, the first two are those of the peaks of half hours, or of samples 15 minutes
+          apart. Of GPUs, the first two are those in use at the same time, and C(max) those that were ever used. Of replicas, C(max)
+          is the sum of the peaks of their busiest GPUs, and the others are null. Of a share, C(max) is the part of the GPU or of its
+          memory that was used at most.
       type: dict
     unit:
       description: Unit of C(used), one of V(GPU), V(GiB) and V(core).

@@ -16,6 +16,8 @@ RANGE = 12 * 3600
 STEP = 60
 GIB = 2**30
 TEAM = "team-a"
+#: Those of the pools that share GPUs: by a resource that nodes list, by one that they do not, and of unknown GPUs.
+NODES = {"shared": "node-shared", "vgpu": "node-vgpu", "unlabelled": "node-unlabelled"}
 
 Curve = Callable[[int], float]
 """A value by the second, from 0 at the beginning of the range."""
@@ -89,6 +91,8 @@ class Planted:
     unmeasured: bool = False
     replicas: int = 1
     autoscaled: bool = False  # Something else sets the replicas.
+    pool: str = "default"
+    nodes: int = 1
 
 
 def asks(gpu: int = 8, memory: str = "32Gi", cpu: str = "8") -> dict[str, str]:
@@ -102,7 +106,7 @@ def pod(job: str, devices: Sequence[Device] = (BUSY,) * 8, suffix: str = "-0-aaa
 
 def planted() -> list[Planted]:
     """Every case by itself: what is not about it is used as it was asked for."""
-    return [*_wastes(), *_needs(), *_unknowns(), *_replicated()]
+    return [*_wastes(), *_needs(), *_unknowns(), *_replicated(), *_shares()]
 
 
 def _wastes() -> Iterator[Planted]:
@@ -227,6 +231,38 @@ def _replicated() -> Iterator[Planted]:
     yield _replicas("forgotten", quiet, former=blind)  # Nothing is known of their GPUs.
 
 
+def _shares() -> Iterator[Planted]:
+    """Jobs with a GPU of 80 GiB."""
+    light = Device(peak(0.4, 0.1), peak(15, 9))
+    advice = {"advice": {"gpu-share": "20Gi"}, "pool": "shared"}
+    yield Planted("share", [pod("share", [light])], asks(1), **advice)
+    yield Planted("share-of-vgpu", [pod("share-of-vgpu", [light])], asks(1), **{**advice, "pool": "vgpu"})
+    yield Planted("share-lab", [pod("share-lab", [light], "-0")], asks(1), kind="notebook", **advice)
+    pair = [pod("share-served", [light], f"-5d4f7-{letter * 5}") for letter in "ab"]
+    yield Planted("share-served", pair, asks(1), kind="inference", **advice)
+    past = {"end": 3000, "gone": True, "seen": (-3600, 3000)}
+    for name, devices, more in (
+        ("unshared-pool", [light], {"pool": "default"}),
+        ("unknown-size", [light], {"pool": "unlabelled"}),
+        ("busy-once", [Device(peak(0.6, 0.1), flat(15))], {}),
+        ("full-once", [Device(flat(0.1), peak(34, 9))], {}),
+        ("two-light", [light] * 2, {"asks": asks(2)}),
+        ("distributed", [light], {"nodes": 2}),
+    ):
+        yield Planted(name, [pod(name, devices)], **{"asks": asks(1), "pool": "shared", **more})
+    yield Planted("light-killed", [pod("light-killed", [light], killed=True)], asks(1), pool="shared")
+    for name, devices in (("was-busy", [BUSY]), ("was-unseen", [])):
+        pods = [pod(name, [light], start=3600), pod(name, devices, "-0-bbbbb", **past)]
+        yield Planted(name, pods, asks(1), pool="shared")
+    yield Planted(
+        "half-known",
+        [pod("half-known", [Device(gaps(flat(0.1), 2), flat(15))])],
+        asks(1),
+        unknown={"gpu": "the use of its accelerators is known for 50 % of the time"},
+        pool="shared",
+    )
+
+
 def _unknowns() -> Iterator[Planted]:
     short = {"start": RANGE - 1200, "seen": (RANGE - 1200, RANGE)}
     yield Planted(
@@ -316,7 +352,7 @@ def labels(job: Planted) -> dict[str, str]:
         "app": job.name,
         "app.kubernetes.io/managed-by": "runwhere.gpuctl",
         "runwhere.ai/job-type": job.kind,
-        "runwhere.ai/pool": "default",
+        "runwhere.ai/pool": job.pool,
     }
 
 
@@ -324,7 +360,7 @@ def workload(job: Planted) -> dict[str, Any]:
     kind = KINDS[job.kind][1]
     spec: dict[str, Any] = {"template": {"metadata": {"labels": labels(job)}, "spec": _spec(job, job.asks)}}
     if kind == "Job":
-        spec |= {"parallelism": 1, "completions": 1}
+        spec |= {"parallelism": job.nodes, "completions": job.nodes}
         spec["template"]["spec"]["restartPolicy"] = "Never"
     else:
         spec |= {"selector": {"matchLabels": {"app": job.name}}, "replicas": job.replicas}
@@ -335,7 +371,7 @@ def workload(job: Planted) -> dict[str, Any]:
 
 
 def pod_object(job: Planted, own: PlantedPod) -> dict[str, Any]:
-    spec = {**_spec(job, own.asks or job.asks), "nodeName": "node-1"}
+    spec = {**_spec(job, own.asks or job.asks), "nodeName": NODES.get(job.pool, "node-1")}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": own.name, "labels": labels(job)}, "spec": spec}
 
 

@@ -335,12 +335,14 @@ def backfill(
 
 
 def shipped_rules(path: Path, alerts: Mapping[str, Any] | None = None, interval: str = "") -> Path:
-    """A file with the rules of this collection, as the settings of its alerts have them."""
+    """A file with the rules of this collection, as the settings of its alerts have them; all of them with an interval
+    that is given."""
     from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.catalog import built_in_catalog
     from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.alerts import rule_groups
     from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.promql import plain_queries
 
-    groups = rule_groups(plain_queries(built_in_catalog()), alerts, **({"interval": interval} if interval else {}))
+    given = {"interval": interval} if interval else {}
+    groups = [{**group, **given} for group in rule_groups(plain_queries(built_in_catalog()), alerts, **given)]
     path.write_text(json.dumps({"groups": groups}, indent=1))
     return path
 

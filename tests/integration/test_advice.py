@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import (
+    Declaration,
+    pool_config_map,
+)
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advice.advice_info import MODULE
 from kubesim import Cluster
 
@@ -30,6 +35,7 @@ FIELDS = ("gpu", "memory", "cpu")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Jobs in which nothing moves by itself."""
     with Cluster(nodes=2, controllers=False).running() as cluster:
+        _add_shared_gpus(cluster)
         api = Api(str(cluster.kubeconfig(tmp_path_factory.mktemp("cluster") / "kubeconfig")))
         api.create("namespace", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
         for job in JOBS:
@@ -47,6 +53,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 status, answer = api.call("PATCH", path, given, "application/merge-patch+json")
                 assert status == 200, answer
         yield cluster
+
+
+def _add_shared_gpus(cluster: Cluster) -> None:
+    size, gpus = {"nvidia.com/gpu.memory": "81920"}, {"nvidia.com/gpu": "8"}
+    listed = {**gpus, "aliyun.com/gpu-mem": "640"}
+    marked = {"hami.io/node-nvidia-register": "x"}
+    for pool, name in advice_cases.NODES.items():
+        labels = {"runwhere.ai/pool": pool, **(size if pool != "unlabelled" else {})}
+        how = {"annotations": marked, "resources": gpus} if pool == "vgpu" else {"resources": listed}
+        cluster.call(lambda name=name, labels=labels, how=how: cluster.add_nodes([name], labels=labels, **how))
+    cluster.load([pool_config_map(Declaration("vgpu", hardware=PoolHardware(share_backend="hami")))])
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +101,7 @@ def test_the_advice_is_what_was_planted(advice: dict[str, Any], job: advice_case
 
 def test_there_are_cases_of_each_kind() -> None:
     assert len({job.name for job in JOBS}) == len(JOBS) > 30
-    assert {what for job in JOBS for what in job.advice} == {*FIELDS, "service.replicas"}
+    assert {what for job in JOBS for what in job.advice} == {*FIELDS, "gpu-share", "service.replicas"}
     assert {what for job in JOBS for what in job.unknown} == set(FIELDS)
 
 

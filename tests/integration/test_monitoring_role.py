@@ -134,8 +134,8 @@ def test_install_again_check_and_remove(ansible_and_api: tuple[Ansible, Api]) ->
     rules = json.dumps(rule["spec"]["groups"][0]["rules"]).replace("\\", "")
     for trusted in ('DCGM_FI_DEV_GPU_UTIL{job=~"gpuctl-dcgm-exporter"}', 'job=~"kube-state-metrics"'):
         assert trusted in rules
-    groups = ["runwhere-gpuctl.recording", "runwhere-gpuctl.alerts"]
-    assert [group["name"] for group in rule["spec"]["groups"]] == groups
+    groups = {"runwhere-gpuctl.recording": "1m", "runwhere-gpuctl.alerts": "1m", "runwhere-gpuctl.history": "15m"}
+    assert {group["name"]: group["interval"] for group in rule["spec"]["groups"]} == groups
     assert "{{ $labels.hostname }}" in rule["spec"]["groups"][1]["rules"][0]["annotations"]["summary"]
     dashboard = found["ConfigMap"]["gpuctl-dashboard-job"]
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"

@@ -29,6 +29,7 @@ from typing import Any
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.idle.idle_jobs import MODULE as IDLE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.limits.expire import MODULE as EXPIRE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.limits.extend import MODULE as EXTEND
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus import history
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.times import time_as_text
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE as QUOTA
@@ -317,11 +318,14 @@ class World:
         until = min(self.now, course.job.end)
         if not course.spans or course.spans[-1][1] >= until:
             return
-        matchers = [f'{{pod="{name}"}}' for name in pod_names(course.job)]
-        times = {"start": str(at(course.spans[-1][1]).timestamp()), "end": str(at(until).timestamp() - 1)}
-        query = urllib.parse.urlencode([*(("match[]", each) for each in matchers), *times.items()])
-        url = f"{self.server.url}/api/v1/admin/tsdb/delete_series?{query}"
-        urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=60).close()
+        stop, end = at(course.spans[-1][1]).timestamp(), at(until).timestamp()
+        # What ended in a quarter of an hour is in what is recorded at its end.
+        for start, last, names in ((stop, end - 1, "!~"), (stop + history.STEP, end + 2 * history.STEP, "=~")):
+            matchers = [f'{{pod="{name}",__name__{names}".+(30m|15m)"}}' for name in pod_names(course.job)]
+            times = {"start": str(start), "end": str(max(last, start))}
+            query = urllib.parse.urlencode([*(("match[]", each) for each in matchers), *times.items()])
+            url = f"{self.server.url}/api/v1/admin/tsdb/delete_series?{query}"
+            urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=60).close()
 
     def forget_samples(self) -> None:
         """At the end of the month."""

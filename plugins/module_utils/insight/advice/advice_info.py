@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from ...accelerators.catalog import DEVICES, PARTITIONS, catalog
-from ...cluster.declared import know_accelerators
-from ...cluster.nodes import Node, devices_of, slim_node
+from ...accelerators.catalog import DEVICES, PARTITIONS, SHARES, ShareBackend, bytes_in, catalog
+from ...cluster.declared import Declared, read_declared
+from ...cluster.nodes import ACTIVE, Node, devices_of, slim_node
 from ...cluster.pod_requests import amount_of
 from ...cluster.pod_status import container_statuses, start_of
 from ...cluster.pod_times import Hold, hold_of
@@ -30,7 +30,7 @@ from ...kube.concurrency import run_concurrently
 from ...kube.errors import ApiError, as_sentence
 from ...kube.resources import NODE, POD
 from ...kube.times import read_time, time_as_text
-from ...labels import FIELD_MANAGER, GPU_TYPE, JOB_TYPE, MANAGED
+from ...labels import DEFAULT_POOL, FIELD_MANAGER, GPU_TYPE, JOB_TYPE, MANAGED, POOL
 from ...listed_namespaces import in_requested_namespaces, or_refusal, read_permitted, whole_cluster_unless
 from ...namespaces import listed_namespaces
 from ...options import option
@@ -47,6 +47,7 @@ from .advice_rules import (
     GPU,
     MEMORY,
     REPLICAS,
+    SHARE,
     Advice,
     AdviceLimits,
     AskedResources,
@@ -54,6 +55,7 @@ from .advice_rules import (
     JobEvidence,
     NotKnown,
     PodEvidence,
+    ShareOffer,
     cpu_text,
     findings_of,
     memory_text,
@@ -62,7 +64,7 @@ from .job_evidence import MeasuredPods, PodName, read_measured_pods
 
 _RANGE = "7d"
 _LONGEST = 31 * 86_400.0  # seconds: of more, Prometheus would load too many samples for one query
-_UNITS = {GPU: "GPU", REPLICAS: "GPU", MEMORY: "GiB", CPU: "core"}
+_UNITS = {GPU: "GPU", SHARE: "GPU", REPLICAS: "GPU", MEMORY: "GiB", CPU: "core"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +73,7 @@ class AdviceOptions(AccountOptions):
 
 
 def run(task: Task[AdviceOptions]) -> dict[str, Any]:
-    """Lists workloads, pods and nodes once, and asks Prometheus for all pods at once."""
+    """Lists workloads, pods, nodes and what administrators declare once, and asks Prometheus for all pods at once."""
     options = task.options
     since, until = account_range(options, datetime.now(timezone.utc), _RANGE)
     limits = _limits(options, (until - since).total_seconds())
@@ -141,6 +143,8 @@ class _Job(NamedTuple):
     asked: AskedResources
     gpu_type: str | None
     replicas: int
+    pool: str
+    nodes: int
 
 
 class _Pod(NamedTuple):
@@ -161,6 +165,7 @@ class _Seen:
     jobs: dict[JobId, _Job] = field(default_factory=dict)
     pods: dict[JobId, list[_Pod]] = field(default_factory=lambda: defaultdict(list))
     nodes: dict[str, Node] = field(default_factory=dict)
+    declared: Declared = field(default_factory=Declared)
     notes: list[str] = field(default_factory=list)
 
 
@@ -168,7 +173,7 @@ def _read_jobs(task: Task[AdviceOptions]) -> _Seen:
     """Lists of workloads, pods and nodes; all at once. Raises KubeError if jobs or pods may not be listed."""
     client, namespaces = task.client(), listed_namespaces(task, task.options.namespaces or None)
     places: Sequence[str | None] = namespaces if namespaces is not None else (None,)
-    know_accelerators(client, task.warn, ())
+    seen = _Seen(declared=read_declared(client, task.warn))
 
     def workloads() -> list[_Job | None]:
         return [
@@ -186,7 +191,6 @@ def _read_jobs(task: Task[AdviceOptions]) -> _Seen:
 
     with whole_cluster_unless(namespaces):
         jobs, found, there = run_concurrently(lambda read: read(), (workloads, pods, nodes), client.concurrency)
-    seen = _Seen()
     # Of two workloads, while a job changes its kind, the newer one.
     seen.jobs = {job.id: job for job in sorted(filter(None, jobs), key=lambda job: job.created)}
     for pod in found:
@@ -202,16 +206,19 @@ def _read_jobs(task: Task[AdviceOptions]) -> _Seen:
 def _slim_workload(workload: dict[str, Any]) -> _Job | None:
     """None for one that is being deleted."""
     metadata, template = workload["metadata"], workload["spec"]["template"]
+    labels = metadata.get("labels") or {}
     if is_terminating(workload):
         return None
     return _Job(
         job_id_of(workload),
-        str((metadata.get("labels") or {}).get(JOB_TYPE, "")),
+        str(labels.get(JOB_TYPE, "")),
         workload["kind"],
         metadata["creationTimestamp"],
         asked_resources(template),
         (template["spec"].get("nodeSelector") or {}).get(GPU_TYPE),
         _declared_replicas(workload),
+        labels.get(POOL) or DEFAULT_POOL,
+        workload["spec"].get("parallelism", 1) if workload["kind"] == "Job" else 1,
     )
 
 
@@ -281,7 +288,43 @@ def _evidence_of_jobs(
             not names.isdisjoint(measured.out_of_memory)
             or any(pod.killed is not None and pod.killed >= range_of_time[0] for pod in pods),
             job.replicas,
+            _share_offer(job, pods, seen),
         )
+
+
+def _share_offer(job: _Job, pods: Iterable[_Pod], seen: _Seen) -> ShareOffer | None:
+    """None unless nodes of the job's pool offer shares, and the memory of these and of its own devices is known."""
+    backend = _share_backend(job, seen)
+    if backend is None or job.nodes > 1:
+        return None
+    nodes = [node for node in seen.nodes.values() if node.pool == job.pool and node.status == ACTIVE]
+    offering = [node for node in nodes if job.gpu_type in (None, node.gpu_type) and _offers(node, backend)]
+    sizes = [_device_memory(node, backend) for node in offering]
+    sizes += [_device_memory(seen.nodes.get(pod.hold.node), backend) for pod in pods if pod.hold.node]
+    return ShareOffer(backend, min(sizes)) if offering and all(sizes) else None
+
+
+def _share_backend(job: _Job, seen: _Seen) -> ShareBackend | None:
+    device, pool = job.asked.device, seen.declared.hardware(job.pool)
+    if device is None or not device.is_whole_device or pool.device_class or not seen.declared.known:
+        return None
+    backends = catalog().profiles[device.profile].backends
+    return backends.get(pool.share_backend or next(iter(backends), ""))
+
+
+def _offers(node: Node, backend: ShareBackend) -> bool:
+    """What a node does not list is what a scheduler counts by the mark of the node."""
+    if backend.memory.listed:
+        return bool(node.allocatable.get(backend.memory.resource))
+    marked = node.counted_as.get(backend.memory.profile) == SHARES
+    return bool(marked and backend.devices and node.allocatable.get(backend.devices.resource))
+
+
+def _device_memory(node: Node | None, backend: ShareBackend) -> int:
+    """In bytes, by the label of the node; 0 if it is not known."""
+    block = catalog().profiles[backend.memory.profile].part("labels").get("memory")
+    text = (node.labels.get(block["label"]) or "").removesuffix(block.get("suffix", "")) if node and block else ""
+    return int(text) * bytes_in(block["unit"]) if block and text.isascii() and text.isdigit() else 0
 
 
 def _pod_evidence(
@@ -307,10 +350,19 @@ def _pod_evidence(
         _own_container(measured.memory.get(name, {}), hold.uid, measured.clusters),
         _own_container(measured.cpu.get(name, {}), hold.uid, measured.clusters),
         price_of(device, gpu_type, prices) if device else None,
-        bool(node and device and node.counted_as.get(device.profile)),
+        bool(node and device and node.counted_as.get(device.profile) and not _has_device_alone(job, node, seen)),
         measured.clusters > 1,
         pod.asked != job.asked,
     )
+
+
+def _has_device_alone(job: _Job, node: Node, seen: _Seen) -> bool:
+    """Where the pool says how it shares devices, a pod that names no memory of one."""
+    backend = _share_backend(job, seen) if seen.declared.hardware(job.pool).share_backend else None
+    of_backend = (
+        backend and backend.devices and job.asked.device and backend.devices.resource == job.asked.device.resource
+    )
+    return bool(backend and of_backend and _offers(node, backend))
 
 
 def _own_container(uses: Mapping[str, ContainerUse], uid: str, clusters: int) -> ContainerUse | None:
@@ -388,7 +440,7 @@ def _advice_row(job: JobEvidence, advice: Advice) -> dict[str, Any]:
         "namespace": job.namespace,
         "kind": job.kind,
         "what": advice.what,
-        "asked": _manifest_value(advice.what, advice.asked),
+        "asked": _manifest_value(GPU if advice.what == SHARE else advice.what, advice.asked),
         "advised": _manifest_value(advice.what, advice.advised),
         "used": {name: _used_value(advice.what, value) for name, value in advice.used._asdict().items()},
         "coverage": advice.coverage,
@@ -403,7 +455,7 @@ def _advice_row(job: JobEvidence, advice: Advice) -> dict[str, Any]:
 
 def _manifest_value(what: str, amount: int) -> int | str:
     """As the manifest has it."""
-    return amount if what in (GPU, REPLICAS) else memory_text(amount) if what == MEMORY else cpu_text(amount)
+    return amount if what in (GPU, REPLICAS) else cpu_text(amount) if what == CPU else memory_text(amount)
 
 
 def _used_value(what: str, value: float | None) -> float | None:

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from ...accelerators.catalog import DeviceResource
+from ...accelerators.catalog import DeviceResource, ShareBackend
 from ...quantity import GIB, uniform
 from ..idle.idle_rules import LEAST_COVERAGE, percent, span
 
 GPU, MEMORY, CPU = "resources.gpu", "resources.memory", "resources.cpu"
-REPLICAS = "service.replicas"
-FIELDS = (GPU, REPLICAS, MEMORY, CPU)
+SHARE, REPLICAS = "resources.gpu-share", "service.replicas"
+FIELDS = (GPU, SHARE, REPLICAS, MEMORY, CPU)
 
 # A driver and the context of a process take some hundreds of MiB of a device that computes nothing.
 UNUSED_MEMORY = GIB
@@ -27,6 +27,7 @@ _MARGIN = 1.25  # between two samples, and in the next run, a little more may be
 _WORTH = 0.75  # Less than a quarter is not worth the restart that a change of resources is.
 _LEAST_SAVING = {MEMORY: GIB, CPU: 1000}
 _LEAST_REPLICAS = 2  # One goes on while the other one moves to another node.
+_LARGEST_SHARE = 0.5  # of a GPU's memory: of a larger one, hardly another fits beside it
 _BUSY_SHARE = 0.5  # of a GPU, at the peak: requests wait for a busy one, and samples do not show each burst
 _BRIEF = 600.0  # seconds: a pod that has run for less says nothing, and delays nothing
 
@@ -103,10 +104,18 @@ class AskedResources:
     halves_shm: bool = False
 
 
+class ShareOffer(NamedTuple):
+    """How a job's pool shares its devices, and the memory in bytes of the smallest that the job has or may get."""
+
+    backend: ShareBackend
+    device: int
+
+
 @dataclass(frozen=True)
 class JobEvidence:
     """A job and its pods in a range of time. ``out_of_memory``: one of them was killed for its memory. ``replicas`` are
-    those that its manifest sets, 0 if something else does."""
+    those that its manifest sets, 0 if something else does. ``share``: of a job that could have one, if that is known.
+    """
 
     namespace: str
     name: str
@@ -116,6 +125,7 @@ class JobEvidence:
     former: tuple[PodEvidence, ...] = ()
     out_of_memory: bool = False
     replicas: int = 0
+    share: ShareOffer | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -166,7 +176,8 @@ def findings_of(job: JobEvidence, limits: AdviceLimits) -> list[Advice | NotKnow
     """
     gpus = advise_gpus(job, limits)
     fewer = None if gpus else advise_replicas(job, limits)
-    found = (fewer,) if fewer else (gpus, advise_memory(job, limits), advise_cpu(job, limits))
+    share = None if gpus or fewer else advise_share(job, limits)
+    found = (fewer,) if fewer else (gpus, share, advise_memory(job, limits), advise_cpu(job, limits))
     return [each for each in found if each is not None]
 
 
@@ -193,6 +204,35 @@ def advise_gpus(job: JobEvidence, limits: AdviceLimits) -> Finding:
         *_coverage(job.pods, _device_seconds),
         saved=_hours(job.pods) * unused,
         reason=_unused_devices(job, device, unused, limits),
+        cost=_cost(job.pods, unused),
+    )
+
+
+def advise_share(job: JobEvidence, limits: AdviceLimits) -> Advice | None:
+    """A share in place of a whole device that was never busy for more than half, and whose memory, with room to spare,
+    fits into half of one. What pods that are gone used of their devices must be known, too."""
+    pods = [*_telling(job.pods), *job.former]
+    if job.share is None or job.asked.gpus != 1 or job.out_of_memory or not all(pod.devices for pod in pods):
+        return None
+    if _doubt(job, limits) or _doubt_of_devices(job):
+        return None
+    unit, device = job.share.backend.memory, job.share.device
+    memory, busy = (max(sum(each[part] for each in pod.devices) for pod in pods) for part in (1, 0))
+    wanted = unit.ceil(memory_text(readable_memory(memory * _MARGIN)))
+    amounts = [size for size in sorted(job.share.backend.sizes or (wanted,)) if size >= wanted]
+    if not amounts or busy > _BUSY_SHARE or unit.bytes(amounts[0]) > device * _LARGEST_SHARE:
+        return None
+    size = unit.bytes(amounts[0])
+    return Advice(
+        SHARE,
+        1,
+        size,
+        Spread(None, None, max(memory / device, busy)),
+        *_coverage(job.pods, _device_seconds),
+        saved=_hours(job.pods) * (unused := 1 - size / device),
+        reason=f"Its GPU was busy for {percent(busy)} at most in {_period(job, limits)}, and {_in_gib(memory)} of "
+        f"{_in_gib(device)} GiB of its memory were in use. The pool shares GPUs: gpu-share: {memory_text(size)} in "
+        f"place of gpu: 1 is {percent(size / device)} of one.",
         cost=_cost(job.pods, unused),
     )
 

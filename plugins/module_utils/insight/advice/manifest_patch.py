@@ -25,6 +25,7 @@ from ...manifest.syntax import source_lines
 from ...manifest.tree import MapNode, Node, ScalarNode, SourceNode
 from ...manifest.validation import CheckedManifest
 from ...quantity import QuantityError, parse
+from .advice_rules import GPU, SHARE
 
 JobKey: TypeAlias = "tuple[str, str, str]"
 """Kind, namespace and name."""
@@ -56,7 +57,7 @@ class DeclaredJob:
 
     def line_of(self, what: str) -> int:
         """That of the field, else that of the manifest."""
-        found = self.checked.locations.get(tuple(what.split(".")), self.source.location)
+        found = self.checked.locations.get(_path_of(what), self.source.location)
         return found.node.place.line or 1
 
 
@@ -81,7 +82,7 @@ def declared_jobs(file: str, text: str, namespace: str) -> dict[JobKey, Declared
 def edit_of(job: DeclaredJob, row: Mapping[str, Any]) -> Edit:
     """The replacement that a row of advice stands for. Raises NotPatched."""
     what, asked, advised = str(row["what"]), str(row["asked"]), str(row["advised"])
-    found = job.checked.locations.get(tuple(what.split(".")))
+    found = job.checked.locations.get(_path_of(what))
     manifest = job.source.location.node
     if isinstance(manifest, MapNode) and any(key.text == "matrix" for key, _value in manifest.entries):
         raise NotPatched("it is one of a sweep, and all of its trainings ask for the same. Change it by hand.")
@@ -89,11 +90,12 @@ def edit_of(job: DeclaredJob, row: Mapping[str, Any]) -> Edit:
         raise NotPatched(f"the manifest does not set it, so it is a default. Add {what.partition('.')[2]}: {advised}.")
     # What the manifest means, whatever its spelling.
     value: Any = job.checked.document and job.checked.document.model
-    for name in what.split("."):
+    for name in _path_of(what):
         value = getattr(value, name, None)
     if _amount(value) is None or _amount(value) != _amount(asked):
         raise NotPatched(f"the manifest asks for {found.node.text}, and what runs for {asked}. {AFTER_SUBMITTING}")
-    if not _AMOUNT.fullmatch(advised) or (_amount(advised) or 0) >= (_amount(asked) or 0):
+    is_share = what == SHARE
+    if not _AMOUNT.fullmatch(advised) or (not is_share and (_amount(advised) or 0) >= (_amount(asked) or 0)):
         raise NotPatched("the advice is no smaller amount.")
     if shared := _shared_by(job, found.node):
         raise NotPatched(f"its value comes from {shared}, which others may use. Change it by hand.")
@@ -101,8 +103,19 @@ def edit_of(job: DeclaredJob, row: Mapping[str, Any]) -> Edit:
     for quote in ("", '"', "'"):
         if job.text.startswith(f"{quote}{found.node.text}{quote}", start):
             start += len(quote)
-            return Edit(start, start + len(found.node.text), advised)
+            edit = Edit(start, start + len(found.node.text), advised)
+            return _with_key(job, found.node, edit) if is_share else edit
     raise NotPatched("its value is not written as it is read. Change it by hand.")
+
+
+def _with_key(job: DeclaredJob, value: Node, edit: Edit) -> Edit:
+    """The key ``gpu`` becomes ``gpu-share`` with its value; what is between them stays."""
+    key = _steps_to(job.source.location.node, value)[-1][0]
+    start, old, new = _offset(job.text, key.place), GPU.rpartition(".")[2], SHARE.rpartition(".")[2]
+    start += job.text.startswith(('"', "'"), start)
+    if ("resources", "gpu_share") in job.checked.locations or not job.text.startswith(old, start):
+        raise NotPatched("the manifest sets gpu-share beside gpu, or gpu in another spelling. Change it by hand.")
+    return Edit(start, edit.end, new + job.text[start + len(old) : edit.start] + edit.text)
 
 
 def with_edits(text: str, edits: Iterable[Edit]) -> str:
@@ -110,6 +123,11 @@ def with_edits(text: str, edits: Iterable[Edit]) -> str:
     for edit in sorted(edits, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text
+
+
+def _path_of(what: str) -> tuple[str, ...]:
+    """Where the manifest has what is to be replaced: a share is in place of whole GPUs."""
+    return tuple((GPU if what == SHARE else what).split("."))
 
 
 def _amount(value: Any) -> Fraction | None:

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .history import history_group
 from .promql import ALLOCATED, JOB, JOB_UTILIZATION, UTILIZATION, Queries, Source
-from .recording import Group, Rule, recording_rules
+from .recording import Group, Rule, history_group, recording_rules
 
 _DURATION = re.compile(r"(?=.)([1-9]\d*d)?([1-9]\d*h)?([1-9]\d*m)?([1-9]\d*s)?|0s|0m")
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}

@@ -8,11 +8,9 @@ evaluation that Prometheus misses loses none, and the highest of them is that of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from ...labels import MAIN_CONTAINER
-from .promql import GPU, POD, POD_INFO, UTILIZATION, Queries, Source, scraped_by
-from .recording import Group
+from .promql import GPU, POD, UTILIZATION, Queries, Source, scraped_by
 
 STEP = 900  # seconds between two evaluations
 MINUTE = 60
@@ -87,16 +85,3 @@ def known(queries: Queries, window: str, step: int = MINUTE) -> dict[str, str]:
         name: f"max by({','.join(LABELS[name])})(count_over_time(({text})[{window}:{step}s]))"
         for name, text in values.items()
     }
-
-
-def history_group(plain: Queries) -> Group:
-    """The rules. What they record for is not known until they have been evaluated, which is recorded last."""
-    recorded = replace(plain, source=Source.RULES)
-    found = {
-        **{peak_record(name): text for name, text in peaks(recorded, f"{2 * STEP}s").items()},
-        **{known_record(name): text for name, text in known(recorded, f"{STEP - 1}s").items()},
-        peak_record("pods"): f"max by({','.join(LABELS['pods'])})(max_over_time({POD_INFO}[{2 * STEP}s]))",
-        EVALUATED: "vector(time())",
-    }
-    rules = [{"record": name, "expr": text} for name, text in found.items()]
-    return {"name": "runwhere-gpuctl.history", "interval": f"{STEP // 60}m", "rules": rules}

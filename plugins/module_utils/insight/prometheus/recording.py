@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from .history import EVALUATED, LABELS, STEP, known, known_record, peak_record, peaks
 from .promql import (
     ALLOCATABLE,
     ALLOCATED,
@@ -40,3 +41,16 @@ def _records(plain: Queries, recorded: Queries) -> Iterator[tuple[str, str]]:
     yield ALLOCATED, joined.allocated()
     yield ALLOCATABLE, plain.allocatable()
     yield FREE, plain.free()
+
+
+def history_group(plain: Queries) -> Group:
+    """The rules. What they record for is not known until they have been evaluated, which is recorded last."""
+    recorded = replace(plain, source=Source.RULES)
+    found = {
+        **{peak_record(name): text for name, text in peaks(recorded, f"{2 * STEP}s").items()},
+        **{known_record(name): text for name, text in known(recorded, f"{STEP - 1}s").items()},
+        peak_record("pods"): f"max by({','.join(LABELS['pods'])})(max_over_time({POD_INFO}[{2 * STEP}s]))",
+        EVALUATED: "vector(time())",
+    }
+    rules = [{"record": name, "expr": text} for name, text in found.items()]
+    return {"name": "runwhere-gpuctl.history", "interval": f"{STEP // 60}m", "rules": rules}

@@ -13,8 +13,8 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advice.job
     evidence_step,
     recorded_queries,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.history import history_group
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.promql import Source, plain_queries
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.recording import history_group
 from promtool import check
 
 DAY = 86_400

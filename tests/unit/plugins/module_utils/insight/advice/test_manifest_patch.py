@@ -16,6 +16,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advice.man
 HEAD = "kind: training\nversion: v0.1\njob: {name: sft}\nenvironment: {image: a, command: [x]}\n"
 GPUS = {"what": "resources.gpu", "asked": 8, "advised": 6}
 MEMORY = {"what": "resources.memory", "asked": "64Gi", "advised": "20Gi"}
+SHARE = {"what": "resources.gpu-share", "asked": 1, "advised": "20Gi"}
 CPU = {"what": "resources.cpu", "asked": "8", "advised": "500m"}
 
 
@@ -40,6 +41,13 @@ def of(resources: str) -> str:
             "\n  gpu: 8 # é, 字, 😀\n  cpu: 8\n  memory:\n    64Gi",
             MEMORY,
             "\n  gpu: 8 # é, 字, 😀\n  cpu: 8\n  memory:\n    20Gi",
+        ),
+        ("{gpu: 1, cpu: 8, memory: 64Gi}", SHARE, "{gpu-share: 20Gi, cpu: 8, memory: 64Gi}"),
+        ('{"cpu": 8, "memory": "64Gi", "gpu":   1}', SHARE, '{"cpu": 8, "memory": "64Gi", "gpu-share":   20Gi}'),
+        (
+            "\n  # one H100\n  gpu:  1  # 字\n  cpu: 8\n  memory: 64Gi",
+            SHARE,
+            "\n  # one H100\n  gpu-share:  20Gi  # 字\n  cpu: 8\n  memory: 64Gi",
         ),
         ("\n  cpu: 8\n  memory: 64Gi\n  ? gpu\n  : 8", GPUS, "\n  cpu: 8\n  memory: 64Gi\n  ? gpu\n  : 6"),
     ],
@@ -69,6 +77,12 @@ def test_all_values_of_a_job_at_once_in_the_document_that_declares_it() -> None:
         ("{gpu: !!int 8, cpu: 8, memory: 64Gi}", GPUS, "a tag"),
         ('{gpu: 8, cpu: 8, memory: "\\x364Gi"}', MEMORY, "not written as it is read"),
         ("\n  gpu: 8\n  cpu: 8\n  memory: >-\n    64Gi", MEMORY, "not written as it is read"),
+        ("{gpu: &n 1, cpu: 8, memory: 64Gi}", SHARE, "an anchor"),
+        ("{gpu: 1, gpu-share: 4Gi, cpu: 8, memory: 64Gi}", SHARE, "sets gpu-share beside gpu"),
+        ('{"\\x67pu": 1, cpu: 8, memory: 64Gi}', SHARE, "in another spelling"),
+        ("{gpu: 2, cpu: 8, memory: 64Gi}", SHARE, "the manifest asks for 2, and what runs for 1"),
+        ("{cpu: 8, memory: 64Gi}", SHARE, "the manifest does not set it"),
+        ("{gpu: 1, cpu: 8, memory: 64Gi}", {**SHARE, "advised": "20Gi}"}, "no smaller amount"),
         ("{gpu: 4, cpu: 8, memory: 64Gi}", GPUS, "the manifest asks for 4, and what runs for 8"),
         ("{cpu: 8, memory: 64Gi}", GPUS, "the manifest does not set it, so it is a default. Add gpu: 6."),
         ("{gpu: 8, cpu: 8, memory: 64Gi}", {**GPUS, "advised": 9}, "no smaller amount"),
