@@ -82,7 +82,8 @@ def server(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def advice(cluster: Cluster, server: Prometheus) -> dict[str, Any]:
-    result = perform(MODULE, cluster, namespaces=[TEAM], prometheus_url=server.url, prices={"default": 2}, **WINDOW)
+    given = {"prices": {"default": 2}, "prometheus_timeout": 300, **WINDOW}  # Tests may share this machine.
+    result = perform(MODULE, cluster, namespaces=[TEAM], prometheus_url=server.url, **given)
     assert not result.get("failed"), result["msg"]
     return result
 
@@ -112,7 +113,8 @@ PLAYBOOK = str(ROOT / "playbooks" / "advise.yml")
 
 @needs_prometheus
 def test_the_playbook_prints_a_table_and_writes_files(cluster: Cluster, server: Prometheus, tmp_path: Path) -> None:
-    ansible = Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(cluster.kubeconfig(tmp_path / "kubeconfig"))})
+    environment = {"K8S_AUTH_KUBECONFIG": str(cluster.kubeconfig(tmp_path / "kubeconfig"))}
+    ansible = Ansible(tmp_path, {**environment, "GPUCTL_PROMETHEUS_TIMEOUT": "300"})
     given = {
         "gpuctl_start": WINDOW["start"],
         "gpuctl_end": WINDOW["end"],
