@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def main() -> None:
     started = time.process_time()
     snapshot = FitSnapshot(
         [roomy_node(node) for node in nodes],
-        [placed_pod(pod) for pod in pods],
+        [*map(partial(placed_pod, known={}), pods)],  # as fit_snapshot.py reads them
         priority_classes=CLASSES,
         quotas={"team": []},
         limit_ranges={"team": []},

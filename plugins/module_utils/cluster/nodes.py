@@ -140,7 +140,7 @@ class Node:
         return max(0, self.allocatable.get(resource, 0) - self.used.get(resource, 0))
 
 
-def slim_pod(pod: Mapping[str, Any]) -> PodUse:
+def slim_pod(pod: Mapping[str, Any], requests: Amounts | None = None) -> PodUse:
     labels = pod["metadata"].get("labels") or {}
     return PodUse(
         pod["metadata"]["namespace"],
@@ -148,7 +148,7 @@ def slim_pod(pod: Mapping[str, Any]) -> PodUse:
         labels.get(JOB_TYPE),
         labels.get(POOL),
         pod["spec"].get("nodeName"),
-        devices_of(pod),
+        devices_of(pod) if requests is None else requests,
         pod["metadata"].get("uid", ""),
         bool(pod["spec"].get("resourceClaims") or "extendedResourceClaimStatus" in pod.get("status", {})),
         CLAIMED_DEVICES in (pod["metadata"].get("annotations") or {}),

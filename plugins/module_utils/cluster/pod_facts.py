@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from ..kube.resources import Object
-from .nodes import Node, PodUse, slim_node, slim_pod
+from ..labels import CLAIMED_DEVICES
+from .nodes import Node, PodUse, devices_of, slim_node, slim_pod
 from .pod_requests import Amounts, amount_of, pod_limits, pod_requests
 from .status import is_terminating
 
@@ -76,11 +78,11 @@ class RoomyNode:
     room: Amounts = field(default_factory=dict)
     is_cordoned: bool = False
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.node.name
 
-    @property
+    @cached_property
     def labels(self) -> Mapping[str, str]:
         return self.node.labels
 
@@ -95,18 +97,32 @@ def roomy_node(node: Object) -> RoomyNode:
     )
 
 
-def placed_pod(pod: Object) -> PlacedPod:
+class _PodAmounts(NamedTuple):
+    requests: Amounts
+    devices: Amounts
+    limits: Amounts
+
+
+Known = dict[str, _PodAmounts]  # what pods request, by what decides it
+
+
+def placed_pod(pod: Object, known: Known | None = None) -> PlacedPod:
+    """``known`` is kept while a list is read: pods of one template request the same, which is worked out once."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     owners = metadata.get("ownerReferences") or ()
+    known, key = {} if known is None else known, _deciding_amounts(pod)
+    if key not in known:
+        known[key] = _PodAmounts(requests_of_pod(pod), devices_of(pod), pod_limits(spec, COMPUTE))
+    amounts = known[key]
     return PlacedPod(
-        slim_pod(pod),
+        slim_pod(pod, amounts.devices),
         metadata["name"],
         metadata.get("labels") or {},
         spec.get("nodeName"),
         status.get("nominatedNodeName"),
         spec.get("priority") or 0,
-        requests_of_pod(pod),
-        pod_limits(spec, COMPUTE),
+        amounts.requests,
+        amounts.limits,
         host_ports(spec),
         tuple(required_terms(spec, "podAntiAffinity")),
         claim_names(spec),
@@ -118,6 +134,23 @@ def placed_pod(pod: Object) -> PlacedPod:
         spec.get("priorityClassName") or "",
         None if spec.get("nodeName") else {name: spec[name] for name in _RULES if name in spec},
     )
+
+
+def _deciding_amounts(pod: Object) -> str:
+    """All that requests and limits of a pod are worked out from, as text."""
+    spec, status = pod["spec"], pod.get("status") or {}
+    asked = [
+        [(one.get("name"), one.get("resources"), one.get("restartPolicy")) for one in spec.get(kind) or ()]
+        for kind in ("containers", "initContainers")
+    ]
+    granted = [
+        (one.get("name"), one.get("allocatedResources"), one.get("resources"))
+        for kind in ("containerStatuses", "initContainerStatuses")
+        for one in status.get(kind) or ()
+    ]
+    resizes = [one.get("reason") for one in status.get("conditions") or () if one["type"] == "PodResizePending"]
+    claimed = (pod["metadata"].get("annotations") or {}).get(CLAIMED_DEVICES)
+    return repr((asked, granted, resizes, claimed, spec.get("resources"), spec.get("overhead")))
 
 
 def requests_of_pod(pod: Object) -> Amounts:

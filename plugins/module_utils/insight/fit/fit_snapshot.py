@@ -252,7 +252,7 @@ _Reads = dict[tuple[str, str], Callable[[], Any]]  # by field, and by namespace 
 def _first_reads(client: Client, workloads: Sequence[Object]) -> _Reads:
     reads: _Reads = {
         ("nodes", ""): lambda: client.list_slim(NODE, roomy_node),
-        ("pods", ""): lambda: client.list_slim(POD, placed_pod, fields=UNFINISHED),
+        ("pods", ""): lambda: client.list_slim(POD, partial(placed_pod, known={}), fields=UNFINISHED),
         ("priority_classes", ""): lambda: _by_name(client.list_objects(PRIORITY_CLASS)),
     }
     for namespace in _namespaces(workloads):
