@@ -90,8 +90,7 @@ class FitJob:
         return json.dumps([self.namespace, spec, amounts, pod.ports, texts], sort_keys=True)
 
 
-@dataclass(frozen=True)
-class FitChange:
+class FitChange(NamedTuple):
     """Other values of fields of the manifest, with those before, and what would come of them."""
 
     fields: tuple[tuple[str, str, str | None], ...]  # field, before, after; None if it is left out
@@ -444,7 +443,7 @@ class Trial:
         else:
             chosen = self._place(job, let_in)
             outcomes = [chosen.outcome("", let_in)]
-        fit = replace(self._verdict(job, chosen, outcomes), possible=possible)
+        fit = self._verdict(job, chosen, outcomes, possible)
         if not self._cluster.knows_nodes and fit.verdict != NOW:
             fit = replace(fit, verdict=UNKNOWN)
         if refused:
@@ -645,11 +644,12 @@ class Trial:
             # RunFilterPluginsWithNominatedPods): until the first one is there, the others may be nominated elsewhere.
             attempt.is_unplaced = bool(pod.near) and number > 1
         open_nodes = rules.near_enough(nodes)
-        if is_spread and attempt.nodes:
-            open_nodes.sort(key=lambda state: state.name == attempt.nodes[0])
+        if is_spread and attempt.nodes and (first := self._world.nodes[attempt.nodes[0]]) in open_nodes:
+            open_nodes.remove(first)
+            open_nodes.append(first)
         while 0 < len(attempt.nodes) < number:
             taking = []
-            for state in open_nodes:
+            for state in open_nodes if self._world.may_take(pod) else ():
                 while len(attempt.nodes) < number and self._take(attempt, pod, state, rules):
                     taking.append(state)
                     if is_spread:
@@ -733,6 +733,9 @@ class Trial:
         """Why how many nodes do not take one more."""
         nodes, found = self._world.suitable(pod)
         found = Counter(found)
+        if not rules.matter and (lacking := self._world.lacking(pod)) is not None:
+            found.update(lacking)
+            return found
         for refusal in filter(None, (self._world.refuse(pod, state, rules) for state in nodes)):
             found[", ".join(refusal.resources) or refusal.reason] += 1
         return found
@@ -762,12 +765,10 @@ class Trial:
 
     # -- why not -------------------------------------------------------------------------------------------------------
 
-    def _verdict(self, job: FitJob, chosen: _Attempt, outcomes: Sequence[_Outcome]) -> Fit:
+    def _verdict(self, job: FitJob, chosen: _Attempt, outcomes: Sequence[_Outcome], possible: int) -> Fit:
         kinds = {one.kind for one in outcomes}
-        refusals = dict(chosen.refusals.most_common())
-        fit = Fit(
-            job, NOW, tuple(chosen.nodes), victims=tuple(chosen.evicted), refusals=refusals, rollout=chosen.rollout
-        )
+        refusals, victims = dict(chosen.refusals.most_common()), tuple(chosen.evicted)
+        fit = Fit(job, NOW, tuple(chosen.nodes), possible, victims, refusals=refusals, rollout=chosen.rollout)
         if kinds == {NOW}:
             return fit
         if kinds == {AFTER_PREEMPTION}:
@@ -915,7 +916,7 @@ class Trial:
                 kinds = {one.kind for one in self._explore(tried, tried.number)}
                 if len(kinds) == 1 and kinds <= set(better):
                     found.add(change.of)
-                    yield replace(change, verdict=kinds.pop())
+                    yield change._replace(verdict=kinds.pop())
 
     def _later_change(self, job: FitJob, variants: Variants) -> Iterator[FitChange]:
         """The first change that makes the job run once others have ended; perhaps before, if that is not certain."""
@@ -926,7 +927,7 @@ class Trial:
         for change, other in self._changed(job, variants, _may_help(job, has_room)):
             if has_room(other.pod, other.number) and self._ever_fits(other):
                 waits = {one.kind for one in self._explore(other, other.number)} == {STUCK}
-                yield replace(change, verdict=AFTER_JOBS if waits else UNKNOWN)
+                yield change._replace(verdict=AFTER_JOBS if waits else UNKNOWN)
                 return
 
     def _changed(self, job: FitJob, variants: Variants, is_wanted: IsWanted) -> Iterator[tuple[FitChange, FitJob]]:

@@ -408,12 +408,13 @@ def _hint(fit: Fit, changes: Sequence[Mapping[str, Any]], places: Places) -> str
     """The cheapest change, if the job names what there is; nothing for a job that runs anyway."""
     if fit.verdict == NOW or (fit.verdict == UNKNOWN and not changes):
         return None
-    found = None if (fit.lacks and not fit.fits_nowhere) or fit.refused else places.shortage(fit)
-    if found and found.unknown and fit.verdict == NEVER:
+    is_for_nodes = fit.verdict == NEVER and not fit.refused and (fit.fits_nowhere or not fit.lacks)
+    found = places.shortage(fit) if is_for_nodes else None
+    if found and found.unknown:
         return _sentence(found.hint)
     if changes:
         change = _changed(changes[0]["fields"]) if fit.changes else _higher_limits(fit)
         return f"With{change}, {_RESULTS[changes[0]['verdict']]}."
     if claims := [reason.split()[1] for reason in fit.refusals if reason.endswith(NOT_FOUND)]:
         return _sentence(missing_claim("pods", claims[0], fit.job.namespace).hint)
-    return _sentence(found.hint) if found and found.hint and fit.verdict == NEVER else None
+    return _sentence(found.hint) if found and found.hint else None

@@ -191,9 +191,11 @@ class PodRules:
         found = list(nodes)
         is_first = not self.near and self._is_series
         for key in {term["topologyKey"] for term in self._near_terms}:
-            places = {value for name, value in self.near if name == key}
-            labelled = ((state, state.node.labels.get(key)) for state in found)
-            found = [state for state, place in labelled if place in places or (is_first and place is not None)]
+            if is_first:
+                found = [state for state in found if key in state.node.labels]
+            else:
+                places = {value for name, value in self.near if name == key}
+                found = [state for state in found if state.node.labels.get(key) in places]
         return found
 
     def _is_near(self, node: RoomyNode) -> bool:

@@ -10,10 +10,8 @@ import copy
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from operator import add, floordiv, sub
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ...cluster.admitted_pod import WantedPod
 from ...cluster.label_selectors import selects
@@ -23,17 +21,12 @@ from .pod_rules import PodRules
 from .world import ENDING, ENDLESS, Loss, NodeState, PodsOnNode, World, loss_of
 
 
-@dataclass(frozen=True)
-class Eviction:
-    """The pods to take off a node. ``breaks``: how many of them a PodDisruptionBudget protects."""
+class Eviction(NamedTuple):
+    """The pods to take off a node, and what is lost by it."""
 
     node: NodeState
-    pods: tuple[PlacedPod, ...]
-    breaks: int = 0
-
-    @cached_property
-    def loss(self) -> Loss:
-        return loss_of(self.pods, self.breaks)
+    pods: Sequence[PlacedPod]
+    loss: Loss
 
 
 JobName = tuple[str, str]  # namespace, name
@@ -194,7 +187,7 @@ def _eviction_by_amounts(
         else:
             victims.append(other)
     breaks = sum(other.uid in protected for other in victims) if protected else 0
-    return Eviction(state, tuple(victims), breaks) if victims else None
+    return Eviction(state, victims, loss_of(victims, breaks)) if victims else None
 
 
 def _eviction(
@@ -227,7 +220,7 @@ def _eviction(
     finally:
         for other in (*gone, *victims):
             world.put_back(other)
-    return Eviction(state, tuple(victims), breaks) if victims else None
+    return Eviction(state, victims, loss_of(victims, breaks)) if victims else None
 
 
 def _is_enough(pod: WantedPod, state: NodeState, lower: PodsOnNode) -> bool:
@@ -270,6 +263,7 @@ class Ends:
         self._there: dict[int, list[JobName]] = {}
         self._freed: dict[tuple[str, ...], _Freed] = {}  # by resources
         self._order: list[JobName] = []
+        self._turns: dict[tuple[str, ...], Sequence[_Turns]] = {}  # by the keys of a topology
         self._note(range(len(self._view.states)))
 
     def _note(self, places: Iterable[int]) -> None:
@@ -280,11 +274,13 @@ class Ends:
             for job in self._there.get(place, ()):
                 del self._jobs[job][place]
                 changed[job] = None
-            for pod in pods:
-                self._jobs.setdefault(pod.job, {}).setdefault(place, []).append(pod)
-            self._there[place] = list(dict.fromkeys(pod.job for pod in pods))
-            changed |= dict.fromkeys(self._there[place])
+            names = [pod.job for pod in pods]
+            for job, pod in zip(names, pods, strict=True):
+                self._jobs.setdefault(job, {}).setdefault(place, []).append(pod)
+            self._there[place] = list(dict.fromkeys(names))
+            changed |= dict.fromkeys(names)
         self._seen = len(self._view.renewed)
+        self._turns.clear()
         for resources, freed in self._freed.items():
             freed |= ((job, self._freed_by(job, resources)) for job in changed)
         if not changed.keys() <= {*self._order}:
@@ -293,8 +289,9 @@ class Ends:
     def _freed_by(self, job: JobName, resources: tuple[str, ...]) -> list[tuple[int, tuple[int, ...]]]:
         return [(place, _sum(pods, resources)) for place, pods in self._jobs[job].items()]
 
-    def of(self, pod: WantedPod) -> tuple[Sequence[JobName], _Freed]:
-        """The jobs, the first to end first, and what each leaves of the resources of a pod, and of places for pods."""
+    def of(self, pod: WantedPod, where: Sequence[str | None]) -> tuple[Sequence[_Turns], _Freed]:
+        """The jobs, the first to end first: those with pods in each place, if there are several (``where`` has that of
+        each node), then all. And what each leaves of the resources of a pod, and of places for pods."""
         self._view.look()
         if self._seen < len(self._view.renewed):
             self._note({*self._view.renewed[self._seen :]})
@@ -304,11 +301,14 @@ class Ends:
         freed = self._freed[resources]
         nominated = list(self._nominated(pod))
         if not nominated:
-            return self._order, freed
+            keys = tuple(term["topologyKey"] for term in pod.near)
+            if keys not in self._turns:
+                self._turns[keys] = _turns_of(where, self._order, freed)
+            return self._turns[keys], freed
         freed = dict(freed)
         for place, other in nominated:
             freed[other.job] = [*freed.get(other.job, ()), (place, _sum([other], resources))]
-        return sorted(freed, key=self._ranks_of(freed).__getitem__), freed
+        return _turns_of(where, sorted(freed, key=self._ranks_of(freed).__getitem__), freed), freed
 
     def _nominated(self, pod: WantedPod) -> Iterator[tuple[int, PlacedPod]]:
         """The pods that room is kept for where this one would have it."""
@@ -379,9 +379,10 @@ class _Rooms:
 
 def jobs_to_end(world: World, pod: WantedPod, number: int, ends: Ends) -> list[JobName]:
     """The first jobs to end that make room, without those that do not matter: in whichever place that is first."""
-    rooms, (order, freed) = _Rooms(world, pod, number), ends.of(pod)
+    rooms = _Rooms(world, pod, number)
+    turns, freed = ends.of(pod, rooms.where)
     found: list[tuple[int, int, list[JobName]]] = []  # when the last of them ends, how many they are
-    for names in (*_by_place(rooms.where, order, freed), list(enumerate(order))):
+    for names in turns:
         left = rooms.copy()
         ended: list[JobName] = []
         last = 0
@@ -397,15 +398,15 @@ def jobs_to_end(world: World, pod: WantedPod, number: int, ends: Ends) -> list[J
     return found[0][2]
 
 
-def _by_place(where: Sequence[str | None], order: Sequence[JobName], freed: _Freed) -> Iterator[_Turns]:
-    """The jobs with pods in each place, where there are several; with the number of those that end before."""
+def _turns_of(where: Sequence[str | None], order: Sequence[JobName], freed: _Freed) -> list[_Turns]:
+    """The jobs with pods in each place, where there are several, and all; with the number of those that end before."""
+    found: dict[str | None, _Turns] = {}
     if len({*where} - {None}) > 1:
-        found: dict[str | None, _Turns] = {}
         for rank, job in enumerate(order):
             for place in dict.fromkeys([where[node] for node, _amounts in freed[job]]):
                 found.setdefault(place, []).append((rank, job))
         found.pop(None, None)
-        yield from found.values()
+    return [*found.values(), list(enumerate(order))]
 
 
 def _without_others(rooms: _Rooms, freed: _Freed, ended: Sequence[JobName]) -> list[JobName]:

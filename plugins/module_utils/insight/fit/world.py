@@ -48,7 +48,7 @@ class NodeCheck(Protocol):
     def put_back(self, pod: PlacedPod) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class PodsOnNode:
     """By MoreImportantPod of pkg/scheduler/util, where that matters: the higher priority, then what started earlier."""
 
@@ -96,7 +96,7 @@ def _descending_key(time: str) -> str:
 _COMPLEMENT = str.maketrans("0123456789", "9876543210")
 
 
-@dataclass
+@dataclass(eq=False)
 class NodeState:
     """A node and what pods leave of it."""
 
@@ -203,22 +203,22 @@ class Columns:
     def _renew(self, place: int) -> None:
         state = self.states[place]
         self._contents[place] = state.content
-        for resource, column in self._columns.items():
-            column[place] = self._left(state, resource)
-        self._counts.clear()
-        self.renewed.append(place)
-
-    def _left(self, state: NodeState, resource: str) -> int:
         gone = state.gone(self._gone)
-        if resource == PODS:
-            return state.most - len(state.pods) + len(gone.pods)
-        return state.free.get(resource, 0) + gone.requests.get(resource, 0)
+        for resource, column in self._columns.items():
+            before, column[place] = column[place], _left(state, resource, gone)
+            if resource in self._counts and before != column[place]:
+                counts = self._counts[resource]
+                counts[column[place]] += 1
+                counts[before] -= 1
+                if not counts[before]:
+                    del counts[before]
+        self.renewed.append(place)
 
     def left(self, resource: str) -> list[int]:
         """What each node has left of a resource; of PODS, the places for pods."""
         self.look()
         if resource not in self._columns:
-            self._columns[resource] = [self._left(state, resource) for state in self.states]
+            self._columns[resource] = [_left(state, resource, state.gone(self._gone)) for state in self.states]
         return self._columns[resource]
 
     def counts(self, resource: str) -> Counter[int]:
@@ -244,6 +244,12 @@ class Columns:
                 found[place] = max(0, min(map(floordiv, left, asked)))
             found = dict(sorted(found.items()))
         return found
+
+
+def _left(state: NodeState, resource: str, gone: PodsOnNode) -> int:
+    if resource == PODS:
+        return state.most - len(state.pods) + len(gone.pods)
+    return state.free.get(resource, 0) + gone.requests.get(resource, 0)
 
 
 class World:
@@ -501,6 +507,19 @@ class World:
         # InsufficientResource.Unresolvable: a request above what the node can allocate fails on the empty node too.
         lasts = any(pod.requests[resource] > room.get(resource, 0) for resource in lacking)
         return Refusal(RESOURCES, lasts=lasts, resources=tuple(lacking))
+
+
+    def lacking(self, pod: WantedPod) -> Counter[str] | None:
+        """What how many suitable nodes have too little of; None if more than amounts decides, but for rules."""
+        view = self.view(pod)
+        if view.kept or not self.only_amounts(pod):
+            return None
+        found = Counter[str]()
+        for (places, *left), nodes in Counter(zip(view.left(PODS), *map(view.left, pod.requests), strict=True)).items():
+            lacks = [name for (name, amount), has in zip(pod.requests.items(), left, strict=True) if amount > has]
+            if lacks or places < 1:
+                found[", ".join(lacks) if places > 0 else TOO_MANY_PODS] += nodes
+        return found
 
 
 def unsuitable(pod: WantedPod, node: RoomyNode) -> str | None:
