@@ -776,11 +776,11 @@ class Trial:
         if kinds == {UNKNOWN}:
             text = "it preempts other jobs, and until these have ended nothing keeps its pods near each other"
             return replace(fit, verdict=UNKNOWN, otherwise=AFTER_PREEMPTION, undecided=(text,))
-        fit = replace(fit, places=tuple((one.start, one.placed) for one in outcomes if one.start))
+        fit = replace(fit, verdict=STUCK, places=tuple((one.start, one.placed) for one in outcomes if one.start))
         if len(kinds) > 1:
             return replace(fit, verdict=UNKNOWN, depends_on_place=True)
         if self._seed:
-            return replace(fit, verdict=STUCK)
+            return fit
         key = job.likeness, self._moves
         if key in self._waits and self._is_like_others(job):  # What is left of quotas does not matter here.
             known = self._waits[key]

@@ -508,7 +508,6 @@ class World:
         lasts = any(pod.requests[resource] > room.get(resource, 0) for resource in lacking)
         return Refusal(RESOURCES, lasts=lasts, resources=tuple(lacking))
 
-
     def lacking(self, pod: WantedPod) -> Counter[str] | None:
         """What how many suitable nodes have too little of; None if more than amounts decides, but for rules."""
         view = self.view(pod)

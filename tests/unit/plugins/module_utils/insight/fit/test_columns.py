@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_facts 
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit import fit as fit_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit import victims
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit import world as world_module
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import FitJob, fit_jobs
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_snapshot import FitSnapshot
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.world import ENDING, World
@@ -209,3 +210,43 @@ def test_who_minds_others_is_judged_with_all() -> None:
     for kind in ("podAffinity", "podAntiAffinity"):
         other = _job(chance, snapshot, "new-6", affinity={kind: rule})
         assert set(fit_module.crowds_of(world, [*jobs, other])) == {0}
+
+
+@pytest.mark.parametrize("near", [False, True])
+def test_more_unlike_jobs_that_wait_do_not_look_at_more_nodes(monkeypatch: pytest.MonkeyPatch, near: bool) -> None:
+    """While no pod moves, nodes and the order in which jobs end are looked up once for all jobs."""
+    calls = Counter[str]()
+    for module, name in ((world_module, "_left"), (world_module, "unsuitable"), (victims, "_turns_of")):
+        monkeypatch.setattr(module, name, _counting(calls, name, getattr(module, name)))
+    counts = []
+    for number in (4, 24):
+        calls.clear()
+        snapshot = FitSnapshot(
+            [roomy_node(node(index, 1)) for index in range(8)],
+            [placed_pod(pod) for pod in running(random.Random(6), 8)],
+            priority_classes=CLASSES,
+        )
+        jobs = [_waiting_job(snapshot, index, near=near) for index in range(number)]
+        fits = fit_jobs(snapshot.cluster({}), jobs)
+        assert {fit.verdict for fit in fits} == {fit_module.AFTER_JOBS}
+        counts.append(dict(calls))
+    assert counts[0] == counts[1]
+    assert counts[0].keys() == {"_left", "unsuitable", "_turns_of"}
+
+
+def _counting(calls: Counter[str], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(*arguments: Any) -> Any:
+        calls[name] += 1
+        return function(*arguments)
+
+    return counted
+
+
+def _waiting_job(snapshot: FitSnapshot, index: int, *, near: bool) -> FitJob:
+    """It needs two whole nodes, and preempts nothing."""
+    name = f"new-{index}"
+    made = template(random.Random(index), name, 1, near=near)
+    requests = {"cpu": f"{1000 + index}m", "memory": "1Gi", GPU: "8"}
+    made["spec"] |= {"priorityClassName": "low", "containers": [{"name": "main", "resources": {"requests": requests}}]}
+    metadata = {"name": name, "namespace": "team", "labels": {"app": name}}
+    return snapshot.job_of([{"kind": "Job", "metadata": metadata, "spec": {"parallelism": 2, "template": made}}])
