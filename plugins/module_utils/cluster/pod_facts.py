@@ -97,13 +97,7 @@ def roomy_node(node: Object) -> RoomyNode:
     )
 
 
-class _PodAmounts(NamedTuple):
-    requests: Amounts
-    devices: Amounts
-    limits: Amounts
-
-
-Known = dict[str, _PodAmounts]  # what pods request, by what decides it
+Known = dict[str, tuple[Amounts, ...]]  # what pods request, by what decides it
 
 
 def placed_pod(pod: Object, known: Known | None = None) -> PlacedPod:
@@ -112,17 +106,17 @@ def placed_pod(pod: Object, known: Known | None = None) -> PlacedPod:
     owners = metadata.get("ownerReferences") or ()
     known, key = {} if known is None else known, _deciding_amounts(pod)
     if key not in known:
-        known[key] = _PodAmounts(requests_of_pod(pod), devices_of(pod), pod_limits(spec, COMPUTE))
-    amounts = known[key]
+        known[key] = requests_of_pod(pod), devices_of(pod), pod_limits(spec, COMPUTE)
+    requests, devices, limits = known[key]
     return PlacedPod(
-        slim_pod(pod, amounts.devices),
+        slim_pod(pod, devices),
         metadata["name"],
         metadata.get("labels") or {},
         spec.get("nodeName"),
         status.get("nominatedNodeName"),
         spec.get("priority") or 0,
-        amounts.requests,
-        amounts.limits,
+        requests,
+        limits,
         host_ports(spec),
         tuple(required_terms(spec, "podAntiAffinity")),
         claim_names(spec),
