@@ -39,6 +39,9 @@ description:
     the range has been recorded, and raw samples otherwise. The advice is the same.
   - Sends the same number of requests whatever the number of jobs, except for pages of lists.
 options:
+  name:
+    description: The only job to look at. By default, all are.
+    type: str
   range:
     description:
       - How far to look back, such as V(24h), V(7d) or V(4w), or V(this-month) or V(last-month) in UTC. The default is V(7d) if
@@ -150,6 +153,9 @@ results:
     kind:
       description: Kind of the job.
       type: str
+    image:
+      description: Image of the job.
+      type: str
     what:
       description: Field of the manifest, one of V(resources.gpu), V(resources.gpu-share), V(service.replicas), V(resources.memory) and
         V(resources.cpu).
@@ -193,6 +199,7 @@ results:
     - name: sft
       namespace: team-a
       kind: training
+      image: registry.example.com/llama-factory:v0.8.0
       what: resources.gpu
       asked: 8
       advised: 6

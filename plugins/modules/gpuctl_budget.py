@@ -22,7 +22,7 @@ description:
     with them, or with C(then=low_priority) only those of jobs with priority V(low) or V(opportunistic). What runs goes on, and what
     M(runwhere.gpuctl.gpuctl_quota) has written stays as it is.
   - C(then=stop_idle) admits no new pods either, and asks for jobs to be paused that hold accelerators and do not use them. M(runwhere.gpuctl.gpuctl_idle)
-    does that, with its O(runwhere.gpuctl.gpuctl_idle#module:action=annotate) or V(pause): schedule it as well. This module pauses nothing.
+    does that, with its O(runwhere.gpuctl.gpuctl_idle#module:action=annotate) or V(pause), so schedule it as well. This module pauses nothing.
   - C(accelerators) of a budget limits how many of its hours may be of an accelerator, such as V(amd). Once those are used up, a further ResourceQuota, such
     as C(gpuctl-gpu-hours-until-2026-12-01-of-amd), limits that one to 0, until the whole budget is. It limits all that the vendor's software lists on
     nodes, and the DeviceClasses of pools with that accelerator. ResourceQuotas cannot limit products, such as the H100.

@@ -31,7 +31,15 @@ _COLUMNS = (
     Column("cost", "COST", drop=1, optional=True, numeric=True),
     Column("coverage", "MEASURED", numeric=True, on="page"),
 )
-_FIRST_ROWS = 20
+_SAVED_COLUMNS = (
+    Column("jobs", "JOBS", numeric=True),
+    Column("gpu", "GPU·H", numeric=True),
+    Column("gib", "GIB·H", numeric=True, drop=2),
+    Column("core", "CORE·H", numeric=True, drop=3),
+    Column("cost", "COST", numeric=True, drop=1, optional=True),
+)
+_UNITS = {"GPU": "gpu", "GiB": "gib", "core": "core"}
+_FIRST_GROUPS = 5
 _FIRST_REASONS = 10
 _MOST_NAMES = 5
 _MEANING = (
@@ -58,6 +66,7 @@ def advice_report(result: Mapping[str, Any]) -> Report:
             Section("", [Figures(_advice_figures(result))], on="page"),
             Section("Advice", [table] if rows else []),
             Section("", [Reasons(reasons, _FIRST_REASONS)], on="screen"),
+            *(Section(f"By {title.lower()}", [_saved_by(result, key, title)]) for key, title in _several(rows)),
             Section("Evidence", [Reasons(reasons, None)] if rows else [], on="page"),
             Section("", [Text(_summary(result))]),
             Section("", [Reasons(unknown, 3)], on="screen"),
@@ -70,9 +79,43 @@ def advice_report(result: Mapping[str, Any]) -> Report:
     )
 
 
-def _with_currency(result: Mapping[str, Any]) -> list[Column]:
+def _with_currency(result: Mapping[str, Any], columns: Iterable[Column] = _COLUMNS) -> list[Column]:
     title = f"COST {result['currency']}".rstrip()
-    return [replace(each, title=title) if each.key == "cost" else each for each in _COLUMNS]
+    return [replace(each, title=title) if each.key == "cost" else each for each in columns]
+
+
+def _several(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """By what the advice is added up: teams and images, where there are several."""
+    keys = (("namespace", "Team"), ("image", "Image"))
+    return [(key, title) for key, title in keys if len({row.get(key) for row in rows}) > 1]
+
+
+def _saved_by(result: Mapping[str, Any], key: str, title: str) -> Table:
+    """What each could save, that with the most GPU-hours first."""
+    groups: dict[str, list[Row]] = {}
+    for row in result["results"]:
+        groups.setdefault(row.get(key) or "", []).append(row)
+
+    def cells(name: str, rows: Sequence[Row]) -> dict[str, Any]:
+        hours = {unit: sum(row["saved_hours"] for row in rows if row["unit"] == unit) for unit in _UNITS}
+        costs = [row["saved_cost"] for row in rows if row["saved_cost"] is not None]
+        return {
+            key: name,
+            "jobs": len({(row.get("cluster"), row["namespace"], row["name"]) for row in rows}),
+            **{_UNITS[unit]: _hours_text(hours[unit]) if hours[unit] else None for unit in _UNITS},
+            "cost": f"{sum(costs):,.2f}" if costs else None,
+            "order": tuple(-hours[unit] for unit in _UNITS),
+        }
+
+    found = sorted((cells(name, rows) for name, rows in groups.items()), key=lambda row: (row["order"], row[key]))
+    columns = [Column(key, title.upper(), least=16), *_with_currency(result, _SAVED_COLUMNS)]
+    return Table(columns, found, f"Saves, by {title.lower()}", noun=title.lower(), first=_FIRST_GROUPS)
+
+
+def advice_table(result: Mapping[str, Any]) -> Table:
+    """The advice on one job."""
+    columns = [each for each in _with_currency(result) if each.key not in ("cluster", "name", "namespace", "kind")]
+    return Table(columns, [_advice_cells(row) for row in result["results"]], "What it could ask for", noun="row")
 
 
 def _advice_cells(row: Row) -> dict[str, Any]:

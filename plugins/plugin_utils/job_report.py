@@ -11,6 +11,7 @@ from typing import Any
 
 from ..module_utils.kube.times import read_time
 from ..module_utils.manifest.problems import abridged, number_of
+from .advice_report import advice_table
 from .html_page import short_number
 from .report import Block, Curve, Curves, Facts, Reasons, Report, Row, Section, Table, Text
 from .screens import JOB_COLUMNS, job_cells, status_counts, without_own_pods
@@ -74,6 +75,7 @@ def description_report(result: Mapping[str, Any]) -> Report:
     else:
         sections = [each for job in jobs for each in _job_sections(job)]
         sections.append(metrics if jobs else Section("", [Text("No job of that name.")]))
+        sections += _advice_sections(result.get("advice") or {})
     return Report(f"Job {names}", sections)
 
 
@@ -94,6 +96,13 @@ def _job_sections(job: Row) -> Iterator[Section]:
     events = _merged_events(job)
     oldest = "Warnings, the oldest first"
     yield Section("Events", [Table(_EVENT_COLUMNS, events, oldest, noun="event", first=_FIRST_EVENTS, ends=True)])
+
+
+def _advice_sections(advice: Row) -> Iterator[Section]:
+    """What it asks for and does not use, where that is known."""
+    if rows := advice.get("results"):
+        reasons = [{**row, "status": None} for row in rows]
+        yield Section("Advice", [advice_table(advice), Reasons(reasons, None)])
 
 
 def _pods_with_images(pods: Sequence[Row]) -> list[Row]:

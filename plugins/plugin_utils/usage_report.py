@@ -27,6 +27,7 @@ _TITLES = {
     "gpu_type": "GPU TYPE",
 }
 _MOST_BARS = 30
+_MUCH = 0.1
 _UNITS = {"memory": "GiB·h", "cores": "%·h"}
 _UNKNOWN = "not known"
 
@@ -48,12 +49,23 @@ def usage_report(result: Mapping[str, Any]) -> Report:
             Section("", [Figures(_usage_figures(result))], on="page"),
             Section("Who held them", [_usage_bars(rows, names)] if rows else [], on="page"),
             Section("Figures", [_usage_table(result)] if rows else []),
-            Section("", [*none, Notes([*limit_texts(result), *result["notes"]])]),
+            Section("", [*none, Notes([*limit_texts(result), *result["notes"], *_next_steps(result["totals"])])]),
             Section("How to read this", [Notes(_meaning(result["totals"]))], on="page"),
         ],
         lead=_time_range(result),
         footer=f"runwhere.gpuctl, from {result['source']}.",
     )
+
+
+def _next_steps(totals: Row) -> Iterable[str]:
+    """Where much was not used, what finds out why."""
+    known = (totals["busy_hours"] or 0) + (totals["idle_hours"] or 0)
+    if known and totals["idle_hours"] >= known * _MUCH:
+        share, hours = 100 * totals["idle_hours"] / known, _hours_text(totals["idle_hours"])
+        yield (
+            f"{share:.0f} % of the measured hours ({hours} h) were not used. The playbook advise says which jobs ask "
+            "for too much, and idle which ones do nothing."
+        )
 
 
 def _usage_table(result: Mapping[str, Any]) -> Table:

@@ -23,7 +23,7 @@ from .advice_cases import TEAM, openmetrics, planted
 from .ansible import ROOT, Ansible
 from .api import PATHS, Api
 from .monitoring import Prometheus, needs_prometheus, prometheus, promtool
-from .prometheus_double import Asked, Double, Reply, prometheus_double, vector
+from .prometheus_double import Asked, Double, Reply, prometheus_double, utilized, vector
 from .tasks import perform
 
 JOBS = planted()
@@ -114,7 +114,7 @@ PLAYBOOK = str(ROOT / "playbooks" / "advise.yml")
 @needs_prometheus
 def test_the_playbook_prints_a_table_and_writes_files(cluster: Cluster, server: Prometheus, tmp_path: Path) -> None:
     environment = {"K8S_AUTH_KUBECONFIG": str(cluster.kubeconfig(tmp_path / "kubeconfig"))}
-    ansible = Ansible(tmp_path, {**environment, "GPUCTL_PROMETHEUS_TIMEOUT": "300"})
+    ansible = Ansible(tmp_path, {**environment, "GPUCTL_PROMETHEUS_TIMEOUT": "300", "COLUMNS": "100"})
     given = {
         "gpuctl_start": WINDOW["start"],
         "gpuctl_end": WINDOW["end"],
@@ -128,7 +128,8 @@ def test_the_playbook_prints_a_table_and_writes_files(cluster: Cluster, server: 
         done = ansible.run("ansible-playbook", PLAYBOOK, "-e", variables)
         assert done.status == 0, done.output
         (line,) = (line for line in done.output.splitlines() if line.strip().startswith("two-idle"))
-        assert line.split()[1:] == [TEAM, "gpu", "8", "6", "6", "24", "GPU·h", "48.00"]
+        assert line.split()[1:4] == [TEAM, "gpu", "8"]
+        assert line.split()[-5:] == ["6", "6", "24", "GPU·h", "48.00"]
         assert "2 of its 8 GPUs were never used in 12 h" in " ".join(done.output.split())
         assert "2 jobs of which Prometheus knows no pod: team-a/dark, team-a/waits." in " ".join(done.output.split())
     written = json.loads((tmp_path / "advice.json").read_text())
@@ -145,16 +146,36 @@ def with_double(cluster: Cluster, answer: Callable[[Asked], Reply], **options: A
     return result, double
 
 
-def idle_everywhere(asked: Asked, names: Sequence[str] = ("two-idle-0-aaaaa",), **more: str) -> Reply:
+def idle_everywhere(
+    asked: Asked, names: Sequence[str] = ("two-idle-0-aaaaa",), *, minutes: int = 720, **more: str
+) -> Reply:
     """Eight devices that do nothing for 12 hours, and a container that uses little."""
     query = asked.parameters["query"]
     if "by(cluster)" in query or "OOMKilled" in query:
         return vector()
-    value = "720" if "count_over_time" in query else "0.01"
+    value = str(minutes) if "count_over_time" in query else "0.01"
     labels = [{"namespace": TEAM, "pod": name, **more} for name in names]
     if "UUID" in query:
         labels = [{**each, "UUID": str(number), "GPU_I_ID": ""} for each in labels for number in range(8)]
     return vector(*((each, value) for each in labels))
+
+
+def test_describe_has_the_advice_on_the_job(cluster: Cluster, tmp_path: Path) -> None:
+    """Of the last two days, if Prometheus knows the job."""
+
+    def answer(asked: Asked) -> Reply:
+        return utilized(asked) if asked.path.endswith("query_range") else idle_everywhere(asked, minutes=2_880)
+
+    ansible = Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(cluster.kubeconfig(tmp_path / "kubeconfig"))})
+    with prometheus_double(answer) as double:
+        for name, is_advised in (("two-idle", True), ("all-used", False)):
+            given = {"gpuctl_name": name, "gpuctl_namespace": TEAM, "gpuctl_prometheus_url": double.url}
+            done = ansible.run("ansible-playbook", "runwhere.gpuctl.describe", "-e", json.dumps(given))
+            assert done.status == 0, done.output
+            said = " ".join(done.output.split())
+            assert ("None of its 8 GPUs was ever used in 2 days" in said) == is_advised, done.output
+            assert ("FIELD   ASKED" in done.output) == is_advised, done.output
+            assert "Utilization" in done.output
 
 
 def advised(result: dict[str, Any]) -> set[str]:

@@ -69,6 +69,7 @@ _UNITS = {GPU: "GPU", SHARE: "GPU", REPLICAS: "GPU", MEMORY: "GiB", CPU: "core"}
 
 @dataclass(frozen=True, kw_only=True)
 class AdviceOptions(AccountOptions):
+    name: str | None = option("str")
     min_runtime: str = option("str", default="6h")
 
 
@@ -87,7 +88,7 @@ def run(task: Task[AdviceOptions]) -> dict[str, Any]:
     range_of_time = since.timestamp(), until.timestamp()
     jobs = list(_evidence_of_jobs(seen, measured, range_of_time, prices))
     advice, unknown = _findings(jobs, limits)
-    rows = [_advice_row(job, each) for job, each in advice]
+    rows = [_advice_row(job, each, seen.jobs[job.namespace, job.name].image) for job, each in advice]
     return {
         "changed": False,
         "namespace": own,
@@ -145,6 +146,7 @@ class _Job(NamedTuple):
     replicas: int
     pool: str
     nodes: int
+    image: str
 
 
 class _Pod(NamedTuple):
@@ -192,7 +194,8 @@ def _read_jobs(task: Task[AdviceOptions]) -> _Seen:
     with whole_cluster_unless(namespaces):
         jobs, found, there = run_concurrently(lambda read: read(), (workloads, pods, nodes), client.concurrency)
     # Of two workloads, while a job changes its kind, the newer one.
-    seen.jobs = {job.id: job for job in sorted(filter(None, jobs), key=lambda job: job.created)}
+    asked_for = (job for job in jobs if job and task.options.name in (None, job.id[1]))
+    seen.jobs = {job.id: job for job in sorted(asked_for, key=lambda job: job.created)}
     for pod in found:
         if pod.job in seen.jobs and pod.created >= seen.jobs[pod.job].created:
             seen.pods[pod.job].append(pod)
@@ -219,6 +222,7 @@ def _slim_workload(workload: dict[str, Any]) -> _Job | None:
         _declared_replicas(workload),
         labels.get(POOL) or DEFAULT_POOL,
         workload["spec"].get("parallelism", 1) if workload["kind"] == "Job" else 1,
+        str(main_container(template["spec"]["containers"]).get("image", "")),
     )
 
 
@@ -434,11 +438,12 @@ def _unknown_rows(job: JobEvidence, doubts: Iterable[NotKnown]) -> list[dict[str
     return [{**identity, "what": what, "reason": reason} for reason, what in fields.items()]
 
 
-def _advice_row(job: JobEvidence, advice: Advice) -> dict[str, Any]:
+def _advice_row(job: JobEvidence, advice: Advice, image: str) -> dict[str, Any]:
     return {
         "name": job.name,
         "namespace": job.namespace,
         "kind": job.kind,
+        "image": image,
         "what": advice.what,
         "asked": _manifest_value(GPU if advice.what == SHARE else advice.what, advice.asked),
         "advised": _manifest_value(advice.what, advice.advised),

@@ -13,8 +13,9 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.report_screen impo
 
 ROOT = Path(__file__).resolve().parents[4]
 
+IMAGE = "registry.example.com/ml:v1"
 REASON = "2 of its 8 GPUs were never used in 7 days: less than 5 % utilization, and less than 1 GiB of memory in use."
-JOB = {"name": "sft", "namespace": "team-a", "kind": "training", "coverage": 0.998, "measured_hours": 167.7, "pods": 1}
+JOB = {"name": "sft", "namespace": "team-a", "kind": "training", "image": IMAGE, "coverage": 0.998, "pods": 1}
 GPUS = {
     **JOB,
     "what": "resources.gpu",
@@ -138,6 +139,24 @@ def test_advice_of_several_clusters_is_one_table() -> None:
     assert "4 of 24 jobs ask for more than they use: 672 GPU-hours (1,680.00 EUR)" in text
     assert "14 jobs of which Prometheus knows no pod: east/team-b/later-0" in text
     assert "lost could not be read, and is missing here." in text
+
+
+def test_teams_and_images_have_what_each_could_save() -> None:
+    other = {
+        **GPUS,
+        "name": "eval",
+        "namespace": "team-b",
+        "image": "registry.example.com/eval:v2",
+        "saved_hours": 400.0,
+    }
+    lines = shown({**ADVICE, "results": [GPUS, MEMORY, other]})
+    first = lines.index("TEAM    JOBS  GPU·H   GIB·H  CORE·H  COST EUR")
+    assert lines[first + 1 : first + 3] == [
+        "team-b     1    400       -       -    840.00",
+        "team-a     2    336  36,288       -    840.00",
+    ]
+    assert "registry.example.com/ml:v1       2    336  36,288       -    840.00" in lines
+    assert "By image" in html_page(advice_report({**ADVICE, "results": [GPUS, other]}))
 
 
 def test_what_is_not_known_of_replicas_is_left_empty() -> None:

@@ -74,7 +74,13 @@ def test_on_a_narrow_screen_the_parts_have_a_table_of_their_own() -> None:
         "TOTAL   nvidia.com/gpumem   2.0 GiB·h",
         "team-a  1g.10gb                 1.0 h",
         "TOTAL   1g.10gb                 1.0 h",
+        "",
+        "33 % of the measured hours (3.0 h) were not used. The",
+        "  playbook advise says which jobs ask for too much, and idle",
+        "  which ones do nothing.",
     ]
+    used = {**USAGE, "totals": {**USAGE["totals"], "idle_hours": 0.5}}
+    assert "advise" not in " ".join(shown(usage_report(used), 60))
 
 
 def test_the_page_has_the_parts_last() -> None:
