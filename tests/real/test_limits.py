@@ -12,7 +12,7 @@ from integration.api import Api, eventually
 from integration.pools import POOL, Field
 from integration.prometheus_double import Asked, Reply, prometheus_double, vector
 
-from .jobs import GPU, NEVER, free_gpus, has_gpus, info, logged, pods, reason
+from .jobs import GPU, NEVER, free_gpus, has_gpus, info, logged, pods
 from .programs import OBEDIENT, jupyter, python, shell
 
 # Counts for ever, saves where it is on SIGTERM, slowly, and continues from there.
@@ -151,7 +151,6 @@ def test_an_idle_notebook_is_paused_and_comes_back_with_its_files(
         eventually(lambda: action() == "pause", 180)
     eventually(lambda: pods(api, namespace, "lab") == [], NEVER)
     assert info(cluster_admin, namespace, "lab")["status"] == "Paused"
-    assert reason(cluster_admin, namespace, "lab", "paused")
 
     back = cluster_admin.job(name="lab", namespace=namespace, state="resumed", wait=True, wait_timeout=NEVER)
     assert not back.failed, back.message
