@@ -126,9 +126,9 @@ def recorded_queries(seconds: int, tail: int, below: float) -> dict[str, str]:
             values = f"quantile_over_time({level},{peak_record(name)}[{whole}])"
             found[f"{name}_{part}"] = f"max by({','.join(CONTAINER)})({values})"
         at_once = (
-            f"sum by({','.join(BY_POD)})(last_over_time({peak_record('gpu_utilization')}[{STEP}s])>=bool {below:g})"
+            f"sum by({','.join(BY_POD)})(last_over_time({peak_record('gpu_utilization')}[{2 * STEP}s])>=bool {below:g})"
         )
-        found[f"busy_{part}"] = f"quantile_over_time({level},({at_once})[{max(seconds - 1, 1)}s:{STEP}s])"
+        found[f"busy_{part}"] = f"quantile_over_time({level},({at_once})[{max(seconds - 1, 1)}s:{2 * STEP}s])"
     return {**found, "clusters": _CLUSTERS}
 
 
