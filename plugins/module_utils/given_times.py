@@ -9,7 +9,8 @@ from .kube.times import read_time
 
 _DURATION = re.compile(r"(?:(\d{1,5})w)?(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9})s?)?")
 _UNITS = (604_800, 86_400, 3_600, 60, 1)
-LONGEST_TIME_LIMIT = 366 * 86_400  # seconds, of jobs
+# Seconds, of jobs. Five minutes of the shortest one are for a last checkpoint.
+SHORTEST_TIME_LIMIT, LONGEST_TIME_LIMIT = 15 * 60, 366 * 86_400
 # YAML turns an unquoted time into a datetime, which reaches the module with a space in it.
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _BLANK = re.compile(r"(?<=\d) (?=\d)")

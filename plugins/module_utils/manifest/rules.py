@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Optional
 
 from .. import quantity
-from ..given_times import LONGEST_TIME_LIMIT, seconds_of
+from ..given_times import LONGEST_TIME_LIMIT, SHORTEST_TIME_LIMIT, seconds_of
 from ..labels import DNS_LABEL, LABEL_LENGTH, LABEL_VALUE, RESERVED_NAMESPACES, SYSTEM_NAMESPACE, owner_of_reserved
 from ._pydantic import PydanticCustomError, core_schema
 from .host_paths import normal_path
@@ -517,8 +517,6 @@ def _check_time_limit(value: str) -> str:
     return value
 
 
-# Five minutes of the shortest one are for a last checkpoint.
-SHORTEST_TIME_LIMIT = 15 * 60
 # The same for editors, by digits: 15 to 99,999 minutes, 1 to 8,784 hours, 1 to 366 days.
 _TIME_LIMIT_PATTERN = (
     r"^((1[5-9]|[2-9][0-9]|[1-9][0-9]{2,4})m|([1-9][0-9]{0,2}|[1-7][0-9]{3}|8[0-6][0-9]{2}|87[0-7][0-9]|878[0-4])h|"

@@ -19,12 +19,11 @@ from ...cluster.admitted_pod import DEFAULT_SCHEDULER, WantedPod
 from ...cluster.pod_facts import PlacedPod
 from ...cluster.read_jobs import JobId
 from ...cluster.time_limits import limit_seconds, recorded_limit, span_text
-from ...given_times import LONGEST_TIME_LIMIT
+from ...given_times import LONGEST_TIME_LIMIT, SHORTEST_TIME_LIMIT
 from ...kube.resources import Object
 from ...kube.times import time_as_text
 from ...labels import DEFAULT_POOL, POOL
 from ...manifest.problems import abridged
-from ...manifest.rules import SHORTEST_TIME_LIMIT
 from ..history.job_ends import JobEnd
 from .fit import AFTER_JOBS, NOW, PACKED, STUCK, Cluster, Fit, FitJob, Trial, fit_jobs, number_of_trials
 from .fit_rows import expected_start, time_until
