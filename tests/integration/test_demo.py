@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.tree import ROOT
 
-COLUMNS, LINES = 80, 100  # two screens
+COLUMNS, LINES = 80, 104  # two screens, and what long names of accounts and machines take
 CPU_SECONDS = 25
 
 
