@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +11,11 @@ from pathlib import Path
 from tools.tree import ROOT
 
 COLUMNS, LINES = 80, 104  # two screens, and what long names of accounts and machines take
-CPU_SECONDS = 25
 
 
-def test_the_demo_succeeds_on_two_screens_and_costs_little():
+def test_the_demo_succeeds_on_two_screens():
     bin_path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": bin_path, "COLUMNS": str(COLUMNS)}
-    before = _cpu_seconds()
     done = subprocess.run(
         [sys.executable, "-m", "tests.demo.run"],
         cwd=ROOT,
@@ -34,9 +31,3 @@ def test_the_demo_succeeds_on_two_screens_and_costs_little():
     # The hint of submit is a command to copy.
     assert [line for line in lines if len(line) > COLUMNS and not line.startswith("logs: ")] == []
     assert "\x1b" not in done.stdout  # this is no terminal
-    assert _cpu_seconds() - before < CPU_SECONDS
-
-
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
