@@ -42,8 +42,7 @@ INTRODUCTION = (
 )
 USAGE = f'{{"gpuctl_range": "{HOURS}h", "gpuctl_prices": {{"default": 1.2}}}}'
 NEXT = """\
-make cluster keeps such a cluster running, for manifests of your own.
-README.md installs the collection, for a cluster of your own.
+make cluster keeps such a cluster running. README.md installs the collection.
 docs/docsite/rst/guide_getting_started.rst explains each step.
 """
 
