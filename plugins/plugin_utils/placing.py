@@ -45,7 +45,8 @@ Result = Mapping[str, Any]
 class Wish:
     """What is asked for: ``chosen`` are names of clusters and groups, ``lost`` the clusters that are given up.
 
-    ``by`` names what says so: variables, or placement in the manifest.
+    ``by`` names what says so: variables, or placement in the manifest. ``taken`` is how many jobs of the same command
+    each cluster has, where these are to be spread.
     """
 
     chosen: Sequence[str]
@@ -53,6 +54,7 @@ class Wish:
     lost: Sequence[str] = ()
     in_awx: bool = False
     by: str = GROUP
+    taken: Mapping[str, int] = field(default_factory=dict)
 
     def with_manifest(self, placement: Mapping[str, Any] | None) -> Wish:
         """The wish for a job: what placement in its manifest says counts where variables say nothing."""
@@ -315,13 +317,15 @@ def cluster_row(cluster: str, wish: Wish, inventory: Inventory, answers: Answers
 
 
 def rank_of(wish: Wish, inventory: Inventory, chosen: Sequence[str]) -> Callable[[Result], tuple[Any, ...]]:
-    """Soonest first. Of those in which it runs as soon: the cheapest one, or the first in the list or inventory."""
+    """Soonest first. Of those in which it runs as soon: the one with the fewest jobs, if they are spread, and of these
+    the cheapest one, or the first in the list or inventory."""
     order = chosen if wish.order == LISTED else inventory.clusters
 
     def rank(row: Result) -> tuple[Any, ...]:
         price = 0 if wish.order != CHEAPEST else inf if row["price"] is None else row["price"]
         at = row["runs_at"] or "~"  # after all times
-        return _RANKS.index(row["verdict"]), price, at, order.index(row["cluster"])
+        taken = wish.taken.get(row["cluster"], 0)
+        return _RANKS.index(row["verdict"]), taken, price, at, order.index(row["cluster"])
 
     return rank
 
@@ -332,6 +336,8 @@ def _passed_over(row: Result, first: Result, wish: Wish, chosen: Sequence[str]) 
         return {**row, "reason": f"It is not in {wish.by}."}
     if row["verdict"] != first["verdict"]:
         return row
+    if wish.taken.get(row["cluster"], 0) > wish.taken.get(first["cluster"], 0):
+        return {**row, "reason": f"It runs there as soon, and {first['cluster']} has fewer of these jobs."}
     if wish.order == CHEAPEST and row["price"] > first["price"]:
         return {**row, "reason": f"It runs there as soon, and costs more than in {first['cluster']}."}
     sooner = first["runs_at"] and first["runs_at"] != row["runs_at"]

@@ -48,7 +48,8 @@ def place_jobs(wish: Wish, inventory: Inventory, answers: Answers, before: Mappi
         for cluster, result in answers.looked.items()
         if left and result.keys() & {"results", "not_found"}
     }
-    new = dict(_settled(left, jobs, wishes, inventory, answers, alone)) if left and answers.judged else {}
+    taken = Counter(each.cluster for each in decided.values() if each.cluster)
+    new = dict(_settled(left, jobs, wishes, inventory, answers, alone, taken)) if left and answers.judged else {}
     failing = {cluster for cluster, result in answers.judged.items() if "results" not in result}
     if left and not new and failing <= alone:
         new = {left[0]: Decision(f"where job {one_line(jobs[left[0]]['name'])} would run is not known.")}
@@ -92,11 +93,13 @@ def _settled(
     inventory: Inventory,
     answers: Answers,
     alone: Collection[str],
+    taken: Counter[str],
 ) -> Iterator[tuple[str, Decision]]:
     """The jobs, in their order, up to the first one for which clusters are to be asked again."""
     counting: set[str] = set()  # clusters that count on a job which goes elsewhere
     for name in left:
-        own, wish = _of_job(answers, jobs[name]), wishes[name]
+        own, spread = _of_job(answers, jobs[name]), (jobs[name].get("placement") or {}).get("spread")
+        wish = replace(wishes[name], taken=dict(taken)) if spread else wishes[name]
         decision = decide(wish, inventory, replace(own, claimed={}))
         rows = {row["cluster"]: row for row in decision.rows}
         first, chosen = rows.get(decision.cluster or ""), inventory.chosen(wish.chosen)
@@ -114,6 +117,7 @@ def _settled(
         for cluster in doubtful:
             rows[cluster] = {**rows[cluster], "runs": NOT_ASKED, "reason": f"{decision.cluster} comes first."}
         yield name, replace(decision, rows=[*rows.values()])
+        taken[decision.cluster or ""] += 1
         counting |= {each for each, row in rows.items() if each != decision.cluster and row["verdict"] in _TAKES_ROOM}
 
 

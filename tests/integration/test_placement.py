@@ -347,6 +347,23 @@ def test_several_jobs_go_where_each_runs_now_given_those_before_it(sites: Sites)
     assert "default/small: It stays in east, where it is placed since " in words(again)
 
 
+def test_the_trainings_of_a_sweep_are_spread(sites: Sites) -> None:
+    """Over the clusters in which they run now, and each stays there."""
+    sweep = {**training("sweep", resources={"gpu": 2}), "matrix": {"seed": [1, 2, 3, 4, 5]}}
+    command = ["python", "train.py", "--seed", "$(matrix.seed)"]
+    sweep = {**sweep, "environment": {**sweep["environment"], "command": command}, "placement": {"spread": True}}
+    write_jobs(sites, sweep)
+    sites.fill("west")
+    run = sites.playbook("submit", "-e", "gpuctl_src=sft.yaml")
+    assert run.status == 0, run.output
+    assert "5 jobs: 3 in east, 2 in north." in words(run)
+    places = {f"sweep-{seed}": [HOME if seed % 2 else "north"] for seed in range(1, 6)}
+    assert {name: sites.copies(name) for name in places} == places
+    sites.begin()
+    again = sites.playbook("submit", "-e", "gpuctl_src=sft.yaml")
+    assert (again.status, sites.writes) == (0, []), again.output
+
+
 def test_one_job_that_runs_nowhere_keeps_the_others(sites: Sites) -> None:
     write_jobs(sites, SFT, training("huge", resources={"gpu": 64}))
     run = sites.submit()

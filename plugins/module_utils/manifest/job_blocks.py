@@ -390,6 +390,9 @@ class ClusterPlacement(Block):
         description="Which cluster comes first where the job runs equally soon in several: the first one of the "
         "inventory (free) or of this list, or the one with the lowest tag price.",
     )
+    spread: rules.Boolean = Field(
+        default=False, description="Whether jobs of one submit that run equally soon in several are spread over these."
+    )
 
 
 class JobManifest(VersionedManifest):

@@ -136,7 +136,8 @@ def placement_of(given: Any) -> dict[str, Any] | None:
         return None
     names = {key: given.get(key) for key in ("clusters", "groups")}
     found: dict[str, Any] = {key: [*map(str, each)] if isinstance(each, list) else [] for key, each in names.items()}
-    return {**found, "order": str(given.get("order") or "free")}
+    spread = {"spread": True} if given.get("spread") else {}
+    return {**found, "order": str(given.get("order") or "free"), **spread}
 
 
 def _rows(text: Any) -> tuple[Mapping[str, str], ...]:

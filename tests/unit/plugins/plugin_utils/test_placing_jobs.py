@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -63,11 +64,15 @@ def where(found: Mapping[str, Any]) -> dict[str, str]:
     return {job["name"]: job["cluster"] for job in found["jobs"]}
 
 
-def one_by_one(free: Sizes, jobs: Sizes, orders: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The truth: each job in the first of its clusters in which it runs, given those before it."""
+def one_by_one(
+    free: Sizes, jobs: Sizes, orders: Mapping[str, Sequence[str]], spread: Collection[str] = ()
+) -> dict[str, str]:
+    """The truth: each job in the first of its clusters in which it runs, given those before it. Of those to be spread,
+    in the first of them that have the fewest jobs."""
     left, found = dict(free), {}
     for name, size in jobs.items():
-        order = orders[name]
+        taken = Counter(found.values()) if name in spread else Counter()
+        order = sorted(orders[name], key=taken.__getitem__)
         found[name] = next((each for each in order if size <= left[each]), order[0])
         left[found[name]] -= size if size <= left[found[name]] else 0
     return found
@@ -97,6 +102,36 @@ def test_each_job_goes_where_it_would_go_by_itself(seed: int) -> None:
     *_, last = rounds(free, jobs, Wish(chosen=[], order=""), **said)
     assert last["problem"] is None
     assert where(last) == one_by_one(free, jobs, orders)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_jobs_are_spread_over_the_clusters_in_which_they_run(seed: int) -> None:
+    chance = random.Random(seed)
+    jobs = {f"j{number}": chance.choice((1, 1, 2, 4)) for number in range(chance.randint(2, 12))}
+    free = {name: chance.randint(0, 12) for name in NAMES}
+    orders = {name: chance.sample(NAMES, chance.randint(1, 3)) for name in jobs}
+    spread = {name for name in jobs if chance.random() < 0.8}
+    said = {
+        name: {"clusters": order, "groups": [], "order": "listed", "spread": name in spread}
+        for name, order in orders.items()
+    }
+    *_, last = rounds(free, jobs, Wish(chosen=[], order=""), **said)
+    assert last["problem"] is None
+    assert where(last) == one_by_one(free, jobs, orders, spread)
+
+
+def test_spread_jobs_say_why_a_cluster_is_passed_over() -> None:
+    jobs = dict.fromkeys(map(str, range(7)), 1)
+    said = {name: {"clusters": ["b", "a"], "groups": [], "order": "cheapest", "spread": True} for name in jobs}
+    *_, last = rounds({"a": 8, "b": 8, "c": 8}, jobs, Wish(chosen=[], order=""), **said)
+    assert [*where(last).values()] == ["b", "a", "b", "a", "b", "a", "b"]
+    reasons = [row["reason"] for row in last["shown"]["results"]]
+    not_there = "c (now): It is not in placement in the manifest."
+    costs_more = "a (now): It runs there as soon, and costs more than in b."
+    assert reasons[0] == f"It goes to b, where it runs now. {costs_more} {not_there}"
+    assert reasons[1] == (
+        f"It goes to a, where it runs now. b (now): It runs there as soon, and a has fewer of these jobs. {not_there}"
+    )
 
 
 def test_a_cluster_that_refuses_one_job_gets_the_others() -> None:
