@@ -39,6 +39,7 @@ options:
         has such a quota, unless it is being deleted.
       - Kubernetes enforces a ResourceQuota in its cluster only. The limit of all clusters together holds because a manifest whose shares
         exceed it is invalid. A cluster without a share has 0 of what is limited.
+      - Jobs of a directory that C(placement) in their manifest sends to other clusters are left out, and those that may run in several.
       - The playbooks set it to the host, if that is in the group C(gpuctl_clusters) of the inventory.
     type: str
     version_added: 1.1.0

@@ -91,6 +91,8 @@ options:
     description:
       - What manifests may call the cluster of the task in C(placement), the name of its host in the inventory first, then its groups. With
         V(present) for O(state), a manifest that is for other clusters is refused.
+      - With O(allow_empty=true), which directories are provisioned with, such a manifest is left out instead, and also one that may run in
+        more clusters than this one, because the playbook C(submit) chooses one of them.
       - Without it, such a manifest is a warning. With an empty list, C(placement) is not compared.
       - The playbook C(submit) sets it, or chooses among several clusters by C(placement).
     type: list

@@ -86,8 +86,8 @@ class Sites:
 
 
 def counts(request: Request) -> bool:
-    """Whether it writes: asking who one is does not."""
-    return request.writes and not request.path.endswith("/selfsubjectreviews")
+    """Whether it writes: asking who one is, and what one may do, does not."""
+    return request.writes and not request.path.endswith(("/selfsubjectreviews", "/selfsubjectaccessreviews"))
 
 
 @pytest.fixture
@@ -297,6 +297,32 @@ def test_a_manifest_for_other_clusters_is_refused(sites: Sites) -> None:
     misspelt = sites.playbook("submit", *source)
     said = "placement in the manifest: no cluster or group of clusters: wset. Did you mean west?"
     assert (misspelt.status, said in words(misspelt)) == (2, True), misspelt.output
+
+
+def test_a_directory_leaves_jobs_that_may_run_in_several_clusters_to_submit(sites: Sites) -> None:
+    directory = sites.ansible.directory / "cluster"
+    directory.mkdir()
+    placements = {"every": None, "own": {"clusters": ["west"]}, "sft": {"clusters": ["west", "north"]}}
+    for name, placement in placements.items():
+        manifest = training(name, resources={"gpu": 1}) | ({"placement": placement} if placement else {})
+        (directory / f"{name}.yaml").write_text(yaml.safe_dump(manifest))
+    where = ("-e", "gpuctl_dir=cluster", "-e", "gpuctl_source=ours")
+    said = "placement of job sft: left out, because the playbook submit chooses its cluster."
+    planned = sites.playbook("plan", *where)
+    assert planned.status == 0, planned.output
+    assert "sft" not in words(planned).replace(said, "")
+    run = sites.playbook("provision", *where)
+    assert run.status == 0, run.output
+    assert said in words(run)
+    assert {name: sites.copies(name) for name in placements} == {"every": [*NAMES], "own": ["west"], "sft": []}
+    submitted = sites.playbook("submit", "-e", "gpuctl_src=cluster/sft.yaml")
+    assert submitted.status == 0, submitted.output
+    sites.begin()
+    again = sites.playbook("provision", *where)
+    assert (again.status, sites.writes) == (0, []), again.output
+    drift = sites.playbook("drift", *where)
+    assert drift.status == 0, drift.output
+    assert "sft" not in words(drift).replace(said, "")
 
 
 def test_a_misspelt_home_is_named(sites: Sites) -> None:

@@ -248,7 +248,10 @@ def _from_manifests(task: Task[JobOptions], builds_objects: bool) -> list[Select
             else:
                 refused.append(f"{document.origin}: replicas of {model.kind} {model.job.name}: {reason}")
                 continue
-        if problem := _placement_problem(task, model, options.cluster_names):
+        names = options.cluster_names
+        if names and options.allow_empty and not is_provisioned_in(names[0], model, task.warn):
+            continue
+        if problem := _placement_problem(task, model, names):
             refused.append(f"{document.origin}, placement: {problem}")
             continue
         jobs.append(
@@ -295,6 +298,17 @@ def _placement_problem(task: Task[JobOptions], model: JobManifest, names: Sequen
         f"the job is for {abridged(wanted, 3)}, and this cluster is {names[0]}. Use an inventory with such a cluster "
         f"and no limit to others, or change placement."
     )
+
+
+def is_provisioned_in(cluster: str, model: JobManifest, warn: Callable[[str], None]) -> bool:
+    """Whether a directory brings the job to this cluster: several clusters are provisioned from one directory, and a
+    job that may run in more than one of them must not be in two."""
+    placement = model.placement
+    if placement is None or (placement.clusters, placement.groups) == ([cluster], []):
+        return True
+    if placement.groups or not placement.clusters or {cluster, "all"} & {*placement.clusters}:
+        warn(f"placement of job {model.job.name}: left out, because the playbook submit chooses its cluster.")
+    return False
 
 
 def _namespace_rule(task: Task[JobOptions]) -> Callable[[str], str | None]:

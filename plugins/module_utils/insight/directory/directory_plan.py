@@ -25,7 +25,7 @@ from ...jobs.job_options import JobOptions
 from ...jobs.priority_classes import priority_class_steps
 from ...jobs.runs.ledger import RERUN
 from ...jobs.runs.run_record import RunRecord
-from ...jobs.select import SelectedJob, select_jobs
+from ...jobs.select import SelectedJob, is_provisioned_in, select_jobs
 from ...kube.errors import ConnectionProblem, KubeError
 from ...labels import POOL
 from ...manifest.problems import MissingLibrary
@@ -325,11 +325,14 @@ def _plan_labels(task: Task[Any], options: DirectoryOptions, found: DirectoryPla
 
 
 def _plan_jobs(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
-    own = _options_of(JobOptions, options, allow_empty=True, force=False, continue_on_error=True)
+    names = [] if options.cluster else None  # placement is compared here
+    own = _options_of(JobOptions, options, allow_empty=True, force=False, continue_on_error=True, cluster_names=names)
     job_task = task.with_options(own)
     # What the directory declares of pools and quotas is known here, so it is judged.
     jobs = [replace(job, declared=frozenset()) for job in select_jobs(job_task, builds_objects=True)]
     found.declare("job", (job.id for job in jobs))
+    if cluster := options.cluster:
+        jobs = [job for job in jobs if job.model and is_provisioned_in(cluster, job.model, task.warn)]
     jobs = _buildable_jobs(jobs, found, task.warn)
     if not jobs:
         return
