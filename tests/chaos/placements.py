@@ -344,8 +344,11 @@ def _untrue(turn: Turn, job: str, before: Truth, after: Truth, status: int, said
     calm = turn.fault is None and not turn.silent
     recorded_before = before.records.get(job) or had
     is_moving = any(each in before.leaving for each in turn.jobs)
-    if status != 0 and calm and not turn.is_move and not is_moving:
+    is_there = bool(recorded_before) or not turn.is_delete
+    if status != 0 and calm and is_there and not turn.is_move and not is_moving:
         yield f"exit code {status}, though nothing failed"
+    if calm and not is_there and not (status == 2 and f"job {job} not found in" in said):
+        yield f"exit code {status}, and it does not say that there is no such job"
     if _MOVING in said and not is_moving:
         yield "it has been moving, it says, and it was not"
     if turn.is_check:
