@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.connection_options import resolve_connection
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.errors import ApiError
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import RESOURCE_QUOTA
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import GPU_TYPE, HISTORY
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas import quota_info
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE as QUOTA
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_info import MODULE as QUOTA_INFO
@@ -423,7 +425,7 @@ def test_a_thousand_jobs_of_forty_teams_take_the_same_requests(world: World, clo
 
     clock.at(days=30)
     few = requests_of(["t0"], 1)
-    assert requests_of([f"t{n}" for n in range(40)], 25) == few <= 10
+    assert requests_of([f"t{n}" for n in range(40)], 25) == few <= 6
     assert world.hard("t7", OBJECT)[GPU] == "0"
 
 
@@ -650,6 +652,19 @@ def test_prices_and_partitions_count_for_their_accelerator(world: World, clock: 
     assert {name: part["used"] for name, part in row["accelerators"].items()} == {"nvidia": 6.5, "amd": 4.0}
 
 
+def test_a_price_of_a_type_counts_for_the_job_that_asks_for_it(world: World, clock: Clock) -> None:
+    """Where neither the node nor the record says of which type the device is."""
+    world.quota({"limit": 100})
+    world.submit(resources={"gpu": 1})
+    job = world.cluster.call(lambda: copy.deepcopy(world.cluster.registry.get("Job", TEAM, "t")))
+    job["spec"]["template"]["spec"]["nodeSelector"] = {GPU_TYPE: "H100"}
+    world.cluster.load([job])
+    world.cluster.unload("ConfigMap", TEAM, HISTORY)
+    clock.at(hours=10)
+    assert world.row()["used"] == 10.0
+    assert world.row(prices={"default": 1.0, "H100": 3.0})["used"] == 30.0
+
+
 def test_an_accelerator_that_is_not_known_is_refused(world: World) -> None:
     refused = world.quota({"limit": 100, "accelerators": {"nvdia": 40}})
     assert "gpu_hours.accelerators.nvdia: no accelerator with a resource of its own: nvdia. Known are amd," in message(
@@ -695,7 +710,7 @@ def test_two_accelerators_of_many_teams_take_the_same_requests(world: World, clo
 
     clock.at(days=30)
     few = requests_of(["t0"], 1)
-    assert requests_of([f"t{n}" for n in range(20)], 10) == few <= 10
+    assert requests_of([f"t{n}" for n in range(20)], 10) == few <= 6
     assert world.hard("t7", OF_AMD)[AMD] == "0"
 
 

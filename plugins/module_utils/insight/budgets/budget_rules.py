@@ -41,7 +41,7 @@ from ...quotas.gpu_hours import (
 )
 from ...quotas.usage import quota_name_of
 from ..usage.cluster_usage import Seen, uses_of
-from ..usage.gpu_usage import DEFAULT_PRICE, UsageRow, Use, usage_rows
+from ..usage.gpu_usage import DEFAULT_PRICE, UsageRow, Use
 
 Object = dict[str, Any]
 ALL = ""  # in place of the name of an accelerator
@@ -257,7 +257,10 @@ def spent_by_namespace(
     holding = replace(seen, pods=[pod for pod in seen.pods if pod.hold.end is None], runs=[])
 
     def by_team(some: Iterable[Use]) -> dict[str, UsageRow]:
-        return {row.group[0]: row for row in usage_rows(some, ["team"], prices)[0]}
+        rows: dict[str, UsageRow] = {}
+        for use in some:
+            rows.setdefault(use.owner.namespace, UsageRow(())).add(use, prices)
+        return rows
 
     running, others = by_team(uses_of(holding, start, end)), by_team(use for use in uses if not use.owner.managed)
     parts = {name: by_team(_of_accelerator(use, name) for use in uses) for name in accelerators}

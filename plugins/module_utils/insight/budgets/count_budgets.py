@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 from ...accelerators.hardware import DEFAULT_ACCELERATOR
@@ -36,11 +37,11 @@ class BudgetOptions(PricesOptions, ConcurrencyOptions):
 
 
 def run(task: Task[BudgetOptions]) -> dict[str, Any]:
-    """A list of ResourceQuotas, those of gpuctl_usage_info where there is a budget, and a write for each namespace in
-    which something is recorded, limited or lifted."""
+    """A list of ResourceQuotas, those of pods, nodes and histories where there is a budget, and a write for each
+    namespace in which something is recorded, limited or lifted."""
     now, prices = datetime.now(timezone.utc), _weights(task.options)
     task, own = in_requested_namespaces(task)
-    task, (quotas, seen) = read_permitted(task, _read)
+    task, (quotas, seen) = read_permitted(task, partial(_read, prices=prices))
     pools = read_declared(task.client(), task.warn).pools.values() if seen else ()
     hardware = [pool.hardware for pool in pools]
     classes = {(one.device_class, one.accelerator or DEFAULT_ACCELERATOR) for one in hardware if one.device_class}
@@ -73,7 +74,7 @@ def _weights(options: BudgetOptions) -> dict[str, float]:
     return prices
 
 
-def _read(task: Task[BudgetOptions]) -> tuple[list[dict[str, Any]], Seen | None]:
+def _read(task: Task[BudgetOptions], prices: Mapping[str, float]) -> tuple[list[dict[str, Any]], Seen | None]:
     client, listed = task.client(), listed_namespaces(task, task.options.namespaces or None)
 
     def read(namespace: str | None) -> list[dict[str, Any]]:
@@ -82,7 +83,10 @@ def _read(task: Task[BudgetOptions]) -> tuple[list[dict[str, Any]], Seen | None]
     with whole_cluster_unless(listed):
         found = run_concurrently(read, [None] if listed is None else listed, client.concurrency)
     quotas = [obj for objects in found for obj in objects]
-    return quotas, read_cluster(task) if any(map(budget_of, quotas)) else None
+    if not any(map(budget_of, quotas)):
+        return quotas, None
+    # Whose a pod is says its namespace. What type of device a job wants counts only where types have prices.
+    return quotas, read_cluster(task, owners=set(prices) != {DEFAULT_PRICE})
 
 
 def _apply(task: Task[BudgetOptions], accounts: Sequence[Account]) -> list[Account]:

@@ -71,8 +71,9 @@ class Seen:
     notes: list[str] = field(default_factory=list)
 
 
-def read_cluster(task: Task[Any]) -> Seen:
-    """Lists of pods, workloads, histories and nodes; all at once. Raises KubeError if pods may not be listed."""
+def read_cluster(task: Task[Any], *, owners: bool = True) -> Seen:
+    """Lists of pods, histories, nodes and, for ``owners`` and the types that jobs want, of workloads; all at once. Raises
+    KubeError if pods may not be listed."""
     client, namespaces = task.client(), listed_namespaces(task, task.options.namespaces or None)
     places: Sequence[str | None] = namespaces if namespaces is not None else (None,)
     seen = Seen(whole=namespaces is None)
@@ -86,7 +87,7 @@ def read_cluster(task: Task[Any]) -> Seen:
         return [
             found
             for place in places
-            for resource in WORKLOADS
+            for resource in (WORKLOADS if owners else ())
             for found in client.list_slim(resource, _slim_workload, place, labels=MANAGED)
         ]
 

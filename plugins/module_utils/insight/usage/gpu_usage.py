@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from ...accelerators.catalog import DEVICES, PARTITIONS, SHARES, DeviceResource, catalog
@@ -77,11 +78,12 @@ class Use:
     reclaimed: int = 0  # the same, when gpuctl_idle stopped it in the range
     reclaimed_hours: float = 0.0  # in which it was stopped, and nobody resumed it
 
-    @property
+    @cached_property
     def counted(self) -> float:
         """Hours of devices, partitions and shares, which is what exporters report."""
-        return sum(hours for row, hours in self.rows() if row.kind in _COUNTED)
+        return sum(hours for row, hours in self.rows if row.kind in _COUNTED)
 
+    @cached_property
     def rows(self) -> list[tuple[DeviceResource, float]]:
         """What it held. Where a scheduler shares devices, or the node says that it does, they are shares."""
         found = catalog().rows_in(dict.fromkeys(self.held, 1))
@@ -133,7 +135,7 @@ class UsageRow:
     pods: int = 0
 
     def add(self, use: Use, prices: Mapping[str, float]) -> None:
-        for row, hours in use.rows():
+        for row, hours in use.rows:
             self.accelerators[row.resource, row.kind] += hours
             self.rows[row.resource] = row
             if row.kind in _COUNTED:

@@ -60,7 +60,7 @@ def run(task: UsageTask) -> dict[str, Any]:
     rows = [row.result(group_by, has_prices=has_prices, is_measured=is_measured) for row in groups]
     totals = total.result((), has_prices=has_prices, is_measured=is_measured)
     capacity = _capacity_hours(seen, since.timestamp(), until.timestamp(), measured)
-    whole = sum(hours for use in uses for row, hours in use.rows() if row.kind == DEVICES)
+    whole = sum(hours for use in uses for row, hours in use.rows if row.kind == DEVICES)
     return {
         "changed": False,
         "namespace": own,
