@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from ..module_utils.kube.connect_limit import connect_limit
 from ..module_utils.kube.connection import Peer
 from ..module_utils.kube.connection_options import connection_argument_spec
 from ..module_utils.kube.times import read_time, time_as_text
@@ -26,7 +27,6 @@ _OF_A_CLUSTER = (
     *_NAMES_A_CLUSTER,
     *("api_key", "username", "password", "client_cert", "client_key", "ca_cert", "validate_certs"),
 )
-_SECONDS_TO_CONNECT = 4
 _ANSWERED_AT = "runwhere_answered_at"  # a fact; the playbooks refuse unknown variables that begin with gpuctl_
 
 
@@ -55,8 +55,7 @@ def cluster_environment(options: Mapping[str, Any], environ: Mapping[str, str]) 
     aliases = {name: spec.get("aliases", ()) for name, spec in connection_argument_spec().items()}
     kept = {"kubeconfig"} if "context" in options and "kubeconfig" not in options else set()
     names = [each for name in _OF_A_CLUSTER if name not in kept for each in (name, *aliases[name])]
-    limit = environ.get("K8S_AUTH_CONNECT_TIMEOUT") or str(_SECONDS_TO_CONNECT)
-    return {**{f"K8S_AUTH_{name.upper()}": "" for name in names}, "K8S_AUTH_CONNECT_TIMEOUT": limit}
+    return {**{f"K8S_AUTH_{name.upper()}": "" for name in names}, **connect_limit(environ)}
 
 
 def clusters_of_play(variables: Mapping[str, Any]) -> list[str]:

@@ -20,6 +20,7 @@ from ..engine.plan import Action, Plan, Step, object_id
 from ..engine.planning import step_for
 from ..kube.client import Client, cached_client
 from ..kube.concurrency import run_concurrently
+from ..kube.connect_limit import connect_limit
 from ..kube.connection_options import connection_argument_spec, connection_secrets, is_loopback
 from ..kube.discovery import group_versions
 from ..kube.errors import KubeError, as_sentence
@@ -60,7 +61,6 @@ from .multikueue_objects import (
 
 _MOST_WORKERS = 20  # MultiKueueConfig, spec.clusters
 _USER = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{MULTIKUEUE_NAME}"
-_SECONDS_TO_CONNECT = "4"  # Of several clusters, one that is down must not hold the others up for long.
 _WORKER_OPTIONS: dict[str, dict[str, Any]] = {
     "name": {"type": "str", "required": True},
     "server": {"type": "str"},
@@ -181,9 +181,8 @@ def _require_kueue(client: Client) -> None:
 
 def _read_workers(task: Task[MultiKueueOptions]) -> list[_Worker]:
     """All workers as they are. Raises TaskFailed with the errors of all of them."""
-    environ = {name: value for name, value in task.environ.items() if not name.startswith("K8S_AUTH_")}
-    limit = task.environ.get("K8S_AUTH_CONNECT_TIMEOUT") or _SECONDS_TO_CONNECT
-    environ["K8S_AUTH_CONNECT_TIMEOUT"] = limit
+    others = {name: value for name, value in task.environ.items() if not name.startswith("K8S_AUTH_")}
+    environ = {**others, **connect_limit(task.environ)}
 
     def read(given: Mapping[str, Any]) -> _Worker | str:
         try:
