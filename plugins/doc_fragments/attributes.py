@@ -76,7 +76,20 @@ attributes:
     support: full
 """
 
-    # For every module. The group is defined in meta/runtime.yml.
+    # For modules without a connection, which are action plugins alone. Each says what it does in check mode.
+    CONTROLLER = r"""
+options: {}
+attributes:
+  action:
+    description: Runs on the controller only.
+    support: full
+  platform:
+    description: Target operating systems of the module.
+    support: full
+    platforms: posix
+"""
+
+    # For every module with a connection. The group is defined in meta/runtime.yml.
     ACTIONGROUP_GPUCTL = r"""
 options: {}
 attributes:

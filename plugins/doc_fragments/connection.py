@@ -148,9 +148,16 @@ options:
     version_added: 1.1.0
 """
 
-    # For modules about jobs, beside their option namespaces.
+    # For modules about jobs. Those whose namespaces mean something else describe them themselves.
     ALL_NAMESPACES = r"""
 options:
+  namespaces:
+    description:
+      - Namespaces to look at. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act.
+      - With O(all_namespaces), an account that may not list the jobs of the whole cluster gets the default, with a warning.
+    type: list
+    elements: str
+    aliases: [namespace]
   all_namespaces:
     description:
       - Without O(namespaces), whether to look at all namespaces. V(false) stands for the one in which M(runwhere.gpuctl.gpuctl_job) would

@@ -41,22 +41,17 @@ options:
     description: Whether to write the files.
     type: bool
     default: false
+extends_documentation_fragment:
+  - runwhere.gpuctl.attributes.controller
 seealso:
   - module: runwhere.gpuctl.gpuctl_advice_info
 attributes:
-  action:
-    description: Runs on the controller only.
-    support: full
   check_mode:
     description: Writes nothing in check mode.
     support: full
   diff_mode:
     description: Shows the manifests before and after, without secrets.
     support: full
-  platform:
-    description: Target operating systems of the module.
-    support: full
-    platforms: posix
 """
 
 EXAMPLES = r"""

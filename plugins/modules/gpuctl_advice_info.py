@@ -47,37 +47,12 @@ options:
       - How far to look back, such as V(24h), V(7d) or V(4w), or V(this-month) or V(last-month) in UTC. The default is V(7d) if
         O(start) is not set either. The maximum is 31 days.
     type: str
-  start:
-    description: Beginning of the range, such as V(2026-08-01), V(2026-08-01T12:00:00Z) or V(-2d), instead of O(range).
-    type: str
-  end:
-    description: End of the range, as O(start). The default is now.
-    type: str
   min_runtime:
     description:
       - How long a job must have run in the range, such as V(2h) or V(3d). What a job needs only once a day, such as an evaluation, shows
         after a day. The minimum is ten minutes.
     type: str
     default: 6h
-  idle_below:
-    description: Utilization, from 0 to 1, below which a GPU counts as idle.
-    type: float
-    default: 0.05
-  namespaces:
-    description:
-      - Namespaces whose jobs to look at. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act.
-      - With O(all_namespaces), an account that may not list the jobs of the whole cluster gets the default, with a warning.
-    type: list
-    elements: str
-    aliases: [namespace]
-  prices:
-    description:
-      - Prices of an hour, by GPU type, by partition such as C(1g.10gb), or by resource such as C(nvidia.com/mig-1g.10gb). C(default) is that
-        of other whole GPUs.
-    type: dict
-  currency:
-    description: Currency of the prices. Only shown.
-    type: str
 seealso:
   - module: runwhere.gpuctl.gpuctl_usage_info
   - module: runwhere.gpuctl.gpuctl_idle
@@ -87,6 +62,7 @@ extends_documentation_fragment:
   - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.connection.all_namespaces
   - runwhere.gpuctl.prometheus
+  - runwhere.gpuctl.accounts
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl

@@ -34,13 +34,6 @@ description:
   - Requires permission to list and write resourcequotas, and what M(runwhere.gpuctl.gpuctl_usage_info) reads. The level V(administer) of
     M(runwhere.gpuctl.gpuctl_rbac) has both.
 options:
-  namespaces:
-    description:
-      - Namespaces to look at. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act.
-      - With O(all_namespaces), an account that may not list the jobs of the whole cluster gets the default, with a warning.
-    type: list
-    elements: str
-    aliases: [namespace]
   prices:
     description:
       - Prices of an hour, as O(runwhere.gpuctl.gpuctl_usage_info#module:prices) has them. C(default) is required. What costs as much as that counts as an

@@ -30,13 +30,6 @@ description:
     level V(submit) of M(runwhere.gpuctl.gpuctl_rbac) has both. It acts on the jobs of all users, as an administrator does.
   - Events need C(create) of C(events), which the level V(administer) has in the namespaces of jobs. Without it, no events are written.
 options:
-  namespaces:
-    description:
-      - Namespaces to look at. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act.
-      - With O(all_namespaces), an account that may not list the jobs of the whole cluster gets the default, with a warning.
-    type: list
-    elements: str
-    aliases: [namespace]
   warn_before:
     description:
       - How long before its end a job is warned of, such as V(30m) or V(2h). The longest is V(31d).

@@ -65,13 +65,6 @@ options:
         O(runwhere.gpuctl.gpuctl_extend#module:exempt_until) sets. A time further ahead does not count.
     type: str
     default: 14d
-  namespaces:
-    description:
-      - Namespaces to look at. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act.
-      - With O(all_namespaces), an account that may not list the jobs of the whole cluster gets the default, with a warning.
-    type: list
-    elements: str
-    aliases: [namespace]
   idle_for:
     description:
       - For how long accelerators must not have been used, such as V(30m), V(2h) or V(1d). The minimum is V(5m).

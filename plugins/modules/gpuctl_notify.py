@@ -93,19 +93,14 @@ options:
     description: How often to try again.
     type: int
     default: 3
+extends_documentation_fragment:
+  - runwhere.gpuctl.attributes.controller
 seealso:
   - module: runwhere.gpuctl.gpuctl_job
 attributes:
-  action:
-    description: Runs on the controller only.
-    support: full
   check_mode:
     description: Sends nothing in check mode.
     support: full
-  platform:
-    description: Target operating systems of the module.
-    support: full
-    platforms: posix
 """
 
 EXAMPLES = r"""

@@ -49,20 +49,15 @@ options:
         M(runwhere.gpuctl.gpuctl_drift_info), M(runwhere.gpuctl.gpuctl_fit_info) and M(runwhere.gpuctl.gpuctl_advice_info).
       - The file is replaced if its content differs. Its directory must exist.
     type: path
+extends_documentation_fragment:
+  - runwhere.gpuctl.attributes.controller
 seealso:
   - module: runwhere.gpuctl.gpuctl_status
   - module: runwhere.gpuctl.gpuctl_usage_info
 attributes:
-  action:
-    description: Runs on the controller only.
-    support: full
   check_mode:
     description: Prints the same in check mode, and writes no file.
     support: full
-  platform:
-    description: Target operating systems of the module.
-    support: full
-    platforms: posix
 """
 
 EXAMPLES = r"""

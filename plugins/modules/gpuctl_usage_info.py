@@ -27,12 +27,6 @@ options:
       - How far to look back, such as V(24h), V(7d) or V(4w), or V(this-month) or V(last-month) in UTC. The default is V(24h) if
         O(start) is not set either. The maximum is ten years.
     type: str
-  start:
-    description: Beginning of the range, such as V(2026-08-01), V(2026-08-01T12:00:00Z) or V(-2d), instead of O(range).
-    type: str
-  end:
-    description: End of the range, as O(start). The default is now.
-    type: str
   group_by:
     description:
       - What each row stands for; several values make a row for each combination. The default is V(team). A V(team) is a namespace.
@@ -50,18 +44,6 @@ options:
     type: list
     elements: str
     aliases: [namespace]
-  idle_below:
-    description: Utilization, from 0 to 1, below which a GPU counts as idle.
-    type: float
-    default: 0.05
-  prices:
-    description:
-      - Prices of an hour, by GPU type, by partition such as C(1g.10gb), or by resource such as C(nvidia.com/mig-1g.10gb). C(default) is that
-        of other whole GPUs.
-    type: dict
-  currency:
-    description: Currency of the prices. Only shown.
-    type: str
   use_prometheus:
     description:
       - With V(auto), Prometheus is asked if O(prometheus_url) or O(prometheus_service) is set, also by their variables. With V(always), the
@@ -77,6 +59,7 @@ extends_documentation_fragment:
   - runwhere.gpuctl.connection.namespaces
   - runwhere.gpuctl.connection.all_namespaces
   - runwhere.gpuctl.prometheus
+  - runwhere.gpuctl.accounts
   - runwhere.gpuctl.attributes
   - runwhere.gpuctl.attributes.info_module
   - runwhere.gpuctl.attributes.actiongroup_gpuctl

@@ -50,6 +50,7 @@ OPTIONAL_FRAGMENTS = [
         "source.compared",
         "prometheus",
         "attributes.write_module",
+        "accounts",
     )
 ]
 INFO_FRAGMENTS = ["connection", "attributes", "attributes.info_module", "attributes.actiongroup_gpuctl"]
