@@ -56,7 +56,6 @@ def advice_report(result: Mapping[str, Any]) -> Report:
     rows = result["results"]
     unknown = [_unknown_reason(row) for row in result["unknown"]]
     table = Table(_with_currency(result), [_advice_cells(row) for row in rows], "What saves most first", noun="row")
-    reasons = [{**row, "status": None} for row in rows]
     rest: list[Block] = [*map(Text, _unmeasured(result["unmeasured"]))]
     rest.append(Notes([*limit_texts(result), *result["notes"]]))
     return Report(
@@ -65,9 +64,9 @@ def advice_report(result: Mapping[str, Any]) -> Report:
             Section("", [Text(_period(result))], on="screen"),
             Section("", [Figures(_advice_figures(result))], on="page"),
             Section("Advice", [table] if rows else []),
-            Section("", [Reasons(reasons, _FIRST_REASONS)], on="screen"),
+            Section("", [Reasons(rows, _FIRST_REASONS)], on="screen"),
             *(Section(f"By {title.lower()}", [_saved_by(result, key, title)]) for key, title in _several(rows)),
-            Section("Evidence", [Reasons(reasons, None)] if rows else [], on="page"),
+            Section("Evidence", [Reasons(rows, None)] if rows else [], on="page"),
             Section("", [Text(_summary(result))]),
             Section("", [Reasons(unknown, 3)], on="screen"),
             Section("Not known", [Reasons(unknown, None)] if unknown else [], on="page"),
@@ -188,7 +187,7 @@ def _advice_figures(result: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
 
 def _unknown_reason(row: Row) -> dict[str, Any]:
     fields = enumerated([what.removeprefix("resources.") for what in row["what"]], "and")
-    return {**row, "status": None, "reason": f"{fields} not known: {row['reason']}."}
+    return {**row, "reason": f"{fields} not known: {row['reason']}."}
 
 
 def _unmeasured(names: Sequence[str]) -> Iterable[str]:

@@ -101,8 +101,7 @@ def _job_sections(job: Row) -> Iterator[Section]:
 def _advice_sections(advice: Row) -> Iterator[Section]:
     """What it asks for and does not use, where that is known."""
     if rows := advice.get("results"):
-        reasons = [{**row, "status": None} for row in rows]
-        yield Section("Advice", [advice_table(advice), Reasons(reasons, None)])
+        yield Section("Advice", [advice_table(advice), Reasons(rows, None)])
 
 
 def _pods_with_images(pods: Sequence[Row]) -> list[Row]:
