@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, TypeVar
 
+from .kube.concurrency import run_concurrently
 from .kube.errors import ApiError
+from .kube.resources import Resource
 from .namespaces import NamespaceOptions, allowed_namespaces, context_namespace, own_namespace, require_allowed
 from .options import option
 from .task import Task, TaskFailed
@@ -30,6 +33,17 @@ class NamespacesNeeded(TaskFailed):
     @classmethod
     def after(cls, refusal: ApiError) -> NamespacesNeeded:
         return cls(f"{refusal}. Or set O(namespaces) to those that you may read.")
+
+
+def list_each(
+    read: Callable[[Resource, str | None], Iterable[T]],
+    kinds: Iterable[Resource],
+    namespaces: Iterable[str] | None,
+    concurrency: int = 1,
+) -> list[T]:
+    """What is read of each kind in each of the namespaces; without ``namespaces``, in the whole cluster."""
+    queries = product(kinds, [None] if namespaces is None else namespaces)
+    return [each for found in run_concurrently(lambda query: read(*query), queries, concurrency) for each in found]
 
 
 @contextmanager

@@ -3,25 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 from ..cluster.declared import read_declared
 from ..cluster.lookup import namespaces_not_found, not_found
 from ..kube.client import Client
-from ..kube.concurrency import run_concurrently
 from ..kube.errors import if_allowed
-from ..kube.resources import NAMESPACE, RESOURCE_QUOTA
+from ..kube.resources import NAMESPACE, RESOURCE_QUOTA, Resource
 from ..kube.shapes import MalformedObject
 from ..labels import MANAGED, pod_security_of
-from ..listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted
+from ..listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, list_each, read_permitted
 from ..namespaces import allowed_namespaces, listed_namespaces
 from ..options import option
 from ..queues.teams import shares_of
 from ..task import ModuleSpec, Task
-from .gpu_hours import gpu_hours_row
+from .gpu_hours import budgets_by_namespace, gpu_hours_row
 from .usage import description_of, no_usage, over_quota, quota_name_of, unknown_extended_keys, usage
 
 
@@ -49,18 +49,24 @@ def run(task: Task[QuotaInfoOptions]) -> dict[str, Any]:
 def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     """Warns of a quota that is in none of the namespaces."""
     namespaces, name = listed_namespaces(task, task.options.namespaces), task.options.name
-    listed = _list_quotas(task, namespaces)
+    client = task.client()
+    # Those of gpuctl_budget as well.
+    listed = list_each(partial(client.list_objects, labels=MANAGED), [RESOURCE_QUOTA], namespaces, client.concurrency)
     everything = [obj for obj in listed if quota_name_of(obj)]
     everything.sort(key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))
     # Filtered by name here, because any name is allowed but not every one is valid in a selector.
     found = [obj for obj in everything if name is None or quota_name_of(obj) == name]
     if name and not found:
         task.warn(not_found("quota", name, sorted({quota_name_of(obj) or "" for obj in everything})))
-    levels = _pod_security(task.client(), namespaces) if found else {}
+    levels = _pod_security(client, namespaces) if found else {}
     if any(unknown_extended_keys(obj) for obj in found):
-        read_declared(task.client(), task.warn)
-    now = datetime.now(timezone.utc)
-    rows = [_quota_row(obj, levels, full=task.options.full) | {"gpu_hours": _budget(obj, listed, now)} for obj in found]
+        read_declared(client, task.warn)
+    now, places = datetime.now(timezone.utc), budgets_by_namespace(listed)
+    rows = [
+        _quota_row(obj, levels, full=task.options.full)
+        | {"gpu_hours": gpu_hours_row(obj, places[obj["metadata"]["namespace"]][0], now)}
+        for obj in found
+    ]
     # Which quota an object belongs to that cannot be read, its labels may not say.
     rows += [_malformed_row(each) for each in task.malformed_objects() if each.kind == RESOURCE_QUOTA.kind]
     return rows
@@ -69,29 +75,17 @@ def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
 MODULE = ModuleSpec(QuotaInfoOptions, run)
 
 
-def _list_quotas(task: Task[QuotaInfoOptions], namespaces: list[str] | None) -> list[dict[str, Any]]:
-    client = task.client()
-
-    def read(namespace: str | None) -> list[dict[str, Any]]:
-        return client.list_objects(RESOURCE_QUOTA, namespace, labels=MANAGED)  # Those of gpuctl_budget as well.
-
-    found = run_concurrently(read, [None] if namespaces is None else namespaces, client.concurrency)
-    return [obj for objects in found for obj in objects]
-
-
 def _pod_security(client: Client, namespaces: list[str] | None) -> dict[str, str | None]:
     """The levels by namespace; without those that the account may not read."""
 
-    def read(namespace: str | None) -> list[dict[str, Any]]:
+    def read(kind: Resource, namespace: str | None) -> list[dict[str, Any]]:
         if namespace is None:
-            return client.list_objects(NAMESPACE, metadata_only=True)
-        found = client.get(NAMESPACE, None, namespace)
+            return if_allowed(lambda: client.list_objects(kind, metadata_only=True), [])
+        found = if_allowed(lambda: client.get(kind, None, namespace), None)
         return [found] if found else []
 
-    none: list[dict[str, Any]] = []
-    places = [None] if namespaces is None else namespaces
-    found = run_concurrently(lambda place: if_allowed(lambda: read(place), none), places, client.concurrency)
-    return {obj["metadata"]["name"]: pod_security_of(obj) for objects in found for obj in objects}
+    found = list_each(read, [NAMESPACE], namespaces, client.concurrency)
+    return {obj["metadata"]["name"]: pod_security_of(obj) for obj in found}
 
 
 def _malformed_row(obj: MalformedObject) -> dict[str, Any]:
@@ -99,11 +93,6 @@ def _malformed_row(obj: MalformedObject) -> dict[str, Any]:
     where = {"name": None, "namespace": obj.namespace, "description": None, "pod_security": None}
     quota: dict[str, Any] = {"gpu_hours": None, "shares": {}, "opportunistic": None, "over_quota": []}
     return {**where, **no_usage(), **quota, "problem": obj.sentence}
-
-
-def _budget(quota: dict[str, Any], listed: Iterable[dict[str, Any]], now: datetime) -> dict[str, Any] | None:
-    namespace = quota["metadata"]["namespace"]
-    return gpu_hours_row(quota, (each for each in listed if each["metadata"]["namespace"] == namespace), now)
 
 
 def _quota_row(obj: dict[str, Any], levels: Mapping[str, str | None], *, full: bool) -> dict[str, Any]:

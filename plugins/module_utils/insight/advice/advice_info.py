@@ -31,7 +31,7 @@ from ...kube.errors import ApiError, as_sentence
 from ...kube.resources import NODE, POD
 from ...kube.times import read_time, time_as_text
 from ...labels import DEFAULT_POOL, FIELD_MANAGER, GPU_TYPE, JOB_TYPE, MANAGED, POOL
-from ...listed_namespaces import in_requested_namespaces, or_refusal, read_permitted, whole_cluster_unless
+from ...listed_namespaces import in_requested_namespaces, list_each, or_refusal, read_permitted, whole_cluster_unless
 from ...namespaces import listed_namespaces
 from ...options import option
 from ...quantity import GIB
@@ -174,19 +174,17 @@ class _Seen:
 def _read_jobs(task: Task[AdviceOptions]) -> _Seen:
     """Lists of workloads, pods and nodes; all at once. Raises KubeError if jobs or pods may not be listed."""
     client, namespaces = task.client(), listed_namespaces(task, task.options.namespaces or None)
-    places: Sequence[str | None] = namespaces if namespaces is not None else (None,)
     seen = _Seen(declared=read_declared(client, task.warn))
 
     def workloads() -> list[_Job | None]:
-        return [
-            job
-            for place in places
-            for resource in WORKLOADS
-            for job in list_fitting(client, resource, _slim_workload, place, labels=MANAGED)
-        ]
+        return list_each(
+            lambda kind, place: list_fitting(client, kind, _slim_workload, place, labels=MANAGED), WORKLOADS, namespaces
+        )
 
     def pods() -> list[_Pod]:
-        return [pod for place in places for pod in list_fitting(client, POD, _slim_pod, place, labels=MANAGED)]
+        return list_each(
+            lambda kind, place: list_fitting(client, kind, _slim_pod, place, labels=MANAGED), [POD], namespaces
+        )
 
     def nodes() -> Any:
         return or_refusal(lambda: client.list_slim(NODE, slim_node))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -36,6 +36,7 @@ from ...quotas.gpu_hours import (
     Tally,
     budget_of,
     budget_row,
+    budgets_by_namespace,
     is_budget_object,
     tally_of,
 )
@@ -221,24 +222,18 @@ def accounts_of(
 ) -> list[Account]:
     """An account for each namespace with a budget, and for each that is left of one. ``classes``: DeviceClasses, with
     their accelerators."""
-    by_namespace: dict[str, list[Object]] = defaultdict(list)
-    named: set[str] = set()
-    for obj in resource_quotas:
-        by_namespace[obj["metadata"]["namespace"]].append(obj)
-        budget = budget_of(obj)
-        named |= {name for name, _limit in budget.accelerators} if budget else set()
+    by_namespace = sorted(budgets_by_namespace(resource_quotas).items())
+    named = {name for _place, (_own, counts) in by_namespace if counts for name, _limit in counts[0].accelerators}
     spent: dict[datetime, dict[str, Spent]] = {}
     offered = frozenset(_offered_keys(seen, classes))
     accounts = []
-    for namespace, found in sorted(by_namespace.items()):
+    for namespace, (found, counts) in by_namespace:
         objects = tuple(obj for obj in found if is_budget_object(obj))
-        # There are two after a race of two tasks, which both were told of.
-        budgets = [(budget, obj) for obj in found if (budget := budget_of(obj)) and not is_terminating(obj)]
-        if not budgets:
+        if counts is None:
             if objects:
                 accounts.append(Account(namespace, None, objects, now))
             continue
-        budget, quota = min(budgets, key=lambda each: each[0])
+        budget, quota = counts
         since = budget.period(now)[0]
         if since not in spent:
             spent[since] = spent_by_namespace(seen, since, now, prices, named)

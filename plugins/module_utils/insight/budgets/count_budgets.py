@@ -17,7 +17,7 @@ from ...kube.concurrency import run_concurrently
 from ...kube.errors import KubeError, as_sentence
 from ...kube.resources import RESOURCE_QUOTA
 from ...labels import MANAGED
-from ...listed_namespaces import in_requested_namespaces, read_permitted, whole_cluster_unless
+from ...listed_namespaces import in_requested_namespaces, list_each, read_permitted, whole_cluster_unless
 from ...manifest.problems import abridged
 from ...namespaces import listed_namespaces
 from ...options import ConcurrencyOptions
@@ -76,13 +76,8 @@ def _weights(options: BudgetOptions) -> dict[str, float]:
 
 def _read(task: Task[BudgetOptions], prices: Mapping[str, float]) -> tuple[list[dict[str, Any]], Seen | None]:
     client, listed = task.client(), listed_namespaces(task, task.options.namespaces or None)
-
-    def read(namespace: str | None) -> list[dict[str, Any]]:
-        return client.list_objects(RESOURCE_QUOTA, namespace, labels=MANAGED)
-
     with whole_cluster_unless(listed):
-        found = run_concurrently(read, [None] if listed is None else listed, client.concurrency)
-    quotas = [obj for objects in found for obj in objects]
+        quotas = list_each(partial(client.list_objects, labels=MANAGED), [RESOURCE_QUOTA], listed, client.concurrency)
     if not any(map(budget_of, quotas)):
         return quotas, None
     # Whose a pod is says its namespace. What type of device a job wants counts only where types have prices.

@@ -17,10 +17,10 @@ from ...jobs.runs.run_history import HISTORIES, PastRun, last_visit, read_histor
 from ...jobs.submitter import read_submitter
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
-from ...kube.resources import CONFIG_MAP, POD
+from ...kube.resources import CONFIG_MAP, POD, Resource
 from ...kube.shapes import MalformedObject
 from ...labels import HISTORY, LEDGER, MANAGED, is_managed, job_name_of
-from ...listed_namespaces import whole_cluster_unless
+from ...listed_namespaces import list_each, whole_cluster_unless
 from ..fitting_lists import list_fitting, namespaces_left_out
 
 Object = Mapping[str, Any]
@@ -77,19 +77,14 @@ def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRu
 
     Raises NamespacesNeeded where the account may not read the whole cluster, and KubeError.
     """
-    places: Sequence[str | None] = namespaces if namespaces is not None else (None,)
 
-    def every(resource: Any) -> Objects:
-        return [
-            obj
-            for place in places
-            for obj in list_fitting(client, resource, without_managed_fields, place, labels=MANAGED)
-        ]
+    def read(kind: Resource, place: str | None) -> Objects:
+        return list_fitting(client, kind, without_managed_fields, place, labels=MANAGED)
 
     reads: tuple[Callable[[], Any], ...] = (
         lambda: read_recorded_runs(client, namespaces),
-        lambda: [obj for resource in WORKLOADS for obj in every(resource)],
-        lambda: every(POD),
+        lambda: list_each(read, WORKLOADS, namespaces),
+        lambda: list_each(read, [POD], namespaces),
     )
     with whole_cluster_unless(namespaces):
         known, workloads, pods = run_concurrently(lambda read: read(), reads, client.concurrency)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -37,7 +37,7 @@ from ...labels import (
     is_managed,
     job_name_of,
 )
-from ...listed_namespaces import or_refusal, whole_cluster_unless
+from ...listed_namespaces import list_each, or_refusal, whole_cluster_unless
 from ...namespaces import listed_namespaces
 from ...task import Task
 from ..history.past_runs import note_malformed_entry, read_histories, user_of
@@ -72,24 +72,21 @@ class Seen:
 
 
 def read_cluster(task: Task[Any], *, owners: bool = True) -> Seen:
-    """Lists of pods, histories, nodes and, for ``owners`` and the types that jobs want, of workloads; all at once. Raises
-    KubeError if pods may not be listed."""
+    """Lists of pods, histories, nodes and, for ``owners`` and the types that jobs want, of workloads; all at once.
+    Raises KubeError if pods may not be listed."""
     client, namespaces = task.client(), listed_namespaces(task, task.options.namespaces or None)
-    places: Sequence[str | None] = namespaces if namespaces is not None else (None,)
     seen = Seen(whole=namespaces is None)
     know_accelerators(client, task.warn, ())
     labels = "" if seen.whole else MANAGED
 
     def pods() -> list[SeenPod | None]:
-        return [pod for place in places for pod in client.list_slim(POD, _slim_pod, place, labels=labels)]
+        return list_each(lambda kind, place: client.list_slim(kind, _slim_pod, place, labels=labels), [POD], namespaces)
 
     def workloads() -> list[tuple[JobId, Owner, str | None]]:
-        return [
-            found
-            for place in places
-            for resource in (WORKLOADS if owners else ())
-            for found in client.list_slim(resource, _slim_workload, place, labels=MANAGED)
-        ]
+        kinds = WORKLOADS if owners else ()
+        return list_each(
+            lambda kind, place: client.list_slim(kind, _slim_workload, place, labels=MANAGED), kinds, namespaces
+        )
 
     def histories() -> Any:
         return or_refusal(lambda: read_histories(client, namespaces, texts=False))
