@@ -3,32 +3,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from ..cluster.read_jobs import JobId
+from ..engine.plan import Action
 from ..jobs.job import State
 from ..jobs.job import run as run_jobs
 from ..jobs.job_options import JobOptions
 from ..jobs.select import SelectedJob
+from ..labels import JOB_TYPE
 from ..task import Task, TaskFailed
 
 _NOT_ATTEMPTED = {"action": "unchanged", "error": "not attempted"}
 
 
-def change_jobs(
-    task: Task[Any], state: State, jobs: Iterable[tuple[JobId, str]]
-) -> tuple[dict[JobId, dict[str, Any]], list[Any]]:
-    """The row of each job, which has its ``error``, and the entries of the diff. ``jobs`` are ids with their kinds."""
+class Changing(Protocol):
+    """A job that a task has found."""
+
+    error: str | None
+
+    @property
+    def id(self) -> JobId: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+def job_kind(workload: Mapping[str, Any]) -> str:
+    """By its label; "" without it."""
+    return str((workload["metadata"].get("labels") or {}).get(JOB_TYPE, ""))
+
+
+J = TypeVar("J", bound=Changing)
+
+
+def change_jobs(task: Task[Any], state: State, jobs: Sequence[J]) -> tuple[list[J], list[Any]]:
+    """Sets the ``error`` of each. The jobs that stay as they are, since others have changed them meanwhile, and the
+    entries of the diff."""
+    if not jobs:
+        return [], []
     # The jobs are those of others. What decides is how they are used, or for how long, not who submitted them.
     allowed = task.options.allowed_namespaces
     options = JobOptions(state="paused", continue_on_error=True, takeover=True, allowed_namespaces=allowed)
-    selected = [SelectedJob(*job_id, kind) for job_id, kind in jobs]
+    selected = [SelectedJob(*job.id, job.kind) for job in jobs]
     try:
         done = run_jobs(task.with_options(options), state, selected)
     except TaskFailed as problem:
         done = problem.result
     rows = {(row["namespace"], row["name"]): row for row in done.get("results", [])}
-    return {
-        (job.namespace, job.name): rows.get((job.namespace, job.name), _NOT_ATTEMPTED) for job in selected
-    }, done.get("diff", [])
+    unchanged = []
+    for job in jobs:
+        row = rows.get(job.id, _NOT_ATTEMPTED)
+        job.error = row["error"]
+        if job.error is None and row["action"] == str(Action.UNCHANGED):
+            unchanged.append(job)
+    return unchanged, done.get("diff", [])

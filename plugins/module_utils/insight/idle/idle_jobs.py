@@ -25,15 +25,21 @@ from ...jobs.job_plans import plan_transition
 from ...jobs.transitions import LiveJob, patch_plan
 from ...kube.concurrency import run_concurrently
 from ...kube.errors import if_allowed
-from ...kube.resources import PERSISTENT_VOLUME_CLAIM, POD
+from ...kube.resources import PERSISTENT_VOLUME_CLAIM, POD, Resource
 from ...kube.times import now_as_text, time_as_text
 from ...labels import IDLE_WARNED_AT, JOB_TYPE, MANAGED
-from ...listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted, whole_cluster_unless
+from ...listed_namespaces import (
+    ListedNamespacesOptions,
+    in_requested_namespaces,
+    list_each,
+    read_permitted,
+    whole_cluster_unless,
+)
 from ...namespaces import listed_namespaces
 from ...options import ConcurrencyOptions, option
 from ...policies.policy_rules import IdleLimit, strictest_limits
 from ...task import ModuleSpec, Task, TaskFailed
-from ..change_jobs import change_jobs
+from ..change_jobs import change_jobs, job_kind
 from ..fitting_lists import list_fitting
 from ..job_events import write_events
 from ..prometheus.current_use import recorded_since
@@ -60,7 +66,7 @@ from .idle_rules import (
 )
 from .notebook_activity import notebook_activity
 from .reclaim import ReclaimJudge, act_on, claim_rows, find_jobs, finding_row, stuck_finding
-from .reclaim_rules import STOP, STUCK, Stall, job_kind, reclaim_rules_in, rule_for
+from .reclaim_rules import STOP, STUCK, Stall, reclaim_rules_in, rule_for
 from .stop_idle import read_used_up
 
 REPORT, ANNOTATE = "report", "annotate"
@@ -227,36 +233,22 @@ class Reading:
 def _read_held_jobs(task: Task[IdleOptions], policy: IdlePolicy, judge: ReclaimJudge) -> tuple[Reading, list[HeldJob]]:
     """All of our jobs, and those of them that hold accelerators, or that have been warned of."""
     client, listed = task.client(), listed_namespaces(task, task.options.namespaces or None)
-    places: Sequence[str | None] = [None] if listed is None else listed
-    selectors = task.options.exempt_selectors or ()
-    queries = [
-        *((resource, place, MANAGED, False) for resource in (*WORKLOADS, POD) for place in places),
-        *(
-            (resource, place, f"{MANAGED},{each}", True)
-            for resource in WORKLOADS
-            for place in places
-            for each in selectors
-        ),
-    ]
 
-    def read(query: Any) -> list[Any]:
-        resource, place, labels, only_uids = query
-        if only_uids:
-            return client.list_slim(
-                resource, lambda obj: obj["metadata"]["uid"], place, labels=labels, metadata_only=True
-            )
-        return list_fitting(client, resource, without_managed_fields, place, labels=labels)
+    def read(kind: Resource, place: str | None) -> list[dict[str, Any]]:
+        return list_fitting(client, kind, without_managed_fields, place, labels=MANAGED)
 
-    def read_claims(place: str | None) -> list[dict[str, Any]]:
-        none: list[dict[str, Any]] = []
-        slim = partial(list_fitting, client, PERSISTENT_VOLUME_CLAIM, without_managed_fields, place, labels=MANAGED)
-        return if_allowed(slim, none)
+    def read_exempt(kind: Resource, place: str | None) -> list[str]:
+        selectors = [f"{MANAGED},{each}" for each in task.options.exempt_selectors or ()]
+        uids = partial(client.list_slim, kind, lambda obj: obj["metadata"]["uid"], place, metadata_only=True)
+        return [uid for labels in selectors for uid in uids(labels=labels)]
+
+    def read_claims(kind: Resource, place: str | None) -> list[dict[str, Any]]:
+        return if_allowed(lambda: read(kind, place), [])
 
     with whole_cluster_unless(listed):
-        found = run_concurrently(read, queries, client.concurrency)
-    claims = [obj for objs in run_concurrently(read_claims, places, client.concurrency) for obj in objs]
-    exempt = {uid for query, uids in zip(queries, found, strict=True) if query[3] for uid in uids}
-    objects = [obj for query, objs in zip(queries, found, strict=True) if not query[3] for obj in objs]
+        objects = list_each(read, (*WORKLOADS, POD), listed, client.concurrency)
+        exempt = list_each(read_exempt, WORKLOADS, listed, client.concurrency)
+    claims = list_each(read_claims, (PERSISTENT_VOLUME_CLAIM,), listed, client.concurrency)
     pods: dict[JobId, list[dict[str, Any]]] = defaultdict(list)
     for obj in objects:
         if obj["kind"] == POD.kind:
@@ -388,21 +380,15 @@ def _warn_and_pause(task: Task[IdleOptions], jobs: Sequence[HeldJob]) -> list[An
         (PAUSE, STATES["paused"]),
     ):
         chosen = [job for job in jobs if job.action == action]
-        if not chosen:
-            continue
-        rows, changes = change_jobs(task, state, [(job.id, job.kind) for job in chosen])
+        unchanged, changes = change_jobs(task, state, chosen)
         diff += changes
-        for job in chosen:
-            job.error = rows[job.id]["error"]
         if action == PAUSE:
-            record_given_back(task, [(job.workload, job.pods) for job in chosen if _is_paused(rows[job.id])])
+            others = {job.id for job in unchanged}
+            paused = [job for job in chosen if job.error is None and job.id not in others]
+            record_given_back(task, [(job.workload, job.pods) for job in paused])
     told = [job for job in jobs if job.action in (WARN, PAUSE) and job.error is None]
     write_events(task, [(job.workload, *_event_of(job)) for job in told], "idle jobs")
     return diff
-
-
-def _is_paused(row: Mapping[str, Any]) -> bool:
-    return row["error"] is None and row["action"] != str(Action.UNCHANGED)
 
 
 def _marking(warnings: Mapping[JobId, str]) -> Planner:

@@ -29,7 +29,7 @@ from ...kube.resources import POD
 from ...kube.times import now_as_text, read_time, time_as_text
 from ...labels import POOL, RECLAIM_WARNED, owner_of_reserved
 from ...task import Task
-from ..change_jobs import change_jobs
+from ..change_jobs import change_jobs, job_kind
 from ..job_events import write_events
 from .given_back import record_given_back
 from .idle_rules import CLEAR, NOTHING, PAUSE, WARN, HeldDevices, IdlePolicy, is_exempt, span
@@ -42,7 +42,6 @@ from .reclaim_rules import (
     Stall,
     exemption,
     finding_of,
-    job_kind,
     next_step,
     rule_for,
     unused_claims,
@@ -97,6 +96,10 @@ class FoundJob:
     @property
     def id(self) -> JobId:
         return job_id_of(self.workload)
+
+    @property
+    def kind(self) -> str:
+        return job_kind(self.workload)
 
 
 def find_jobs(
@@ -160,16 +163,10 @@ def act_on(task: Task[Any], jobs: Sequence[FoundJob], judge: ReclaimJudge) -> li
     diff: list[Any] = []
     for action in (WARN, CLEAR, PAUSE, STOP):
         chosen = {job.id: job for job in jobs if job.action == action}
-        if not chosen:
-            continue
-        rows, changes = change_jobs(
-            task, _state(action, chosen, judge), [(each, job_kind(job.workload)) for each, job in chosen.items()]
-        )
+        unchanged, changes = change_jobs(task, _state(action, chosen, judge), list(chosen.values()))
         diff += changes
-        for each, job in chosen.items():
-            job.error = rows[each]["error"]
-            if job.error is None and rows[each]["action"] == str(Action.UNCHANGED):
-                job.action = NOTHING  # It was changed meanwhile.
+        for job in unchanged:
+            job.action = NOTHING
     told = [job for job in jobs if job.action in (WARN, PAUSE, STOP) and job.error is None]
     record_given_back(task, [(job.workload, job.pods) for job in told if job.action != WARN])
     write_events(task, [(job.workload, *_event_of(job, judge)) for job in told], "jobs that get nowhere")
@@ -248,7 +245,7 @@ def finding_row(job: FoundJob, judge: ReclaimJudge) -> dict[str, Any]:
     return {
         "name": job.id[1],
         "namespace": job.id[0],
-        "kind": job_kind(job.workload),
+        "kind": job.kind,
         "pool": (job.workload["metadata"].get("labels") or {}).get(POOL),
         "finding": finding.kind if finding else None,
         "reason": "; ".join(filter(None, (finding.reason if finding else "is well again", job.exempt))),

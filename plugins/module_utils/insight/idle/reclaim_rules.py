@@ -20,7 +20,7 @@ from ...cluster.time_limits import noted_time
 from ...given_times import seconds_of
 from ...kube.errors import cut
 from ...kube.times import read_time, time_as_text
-from ...labels import DEFAULT_POOL, EXPIRED_AT, IDLE_EXEMPT_UNTIL, JOB_TYPE, POOL, RECLAIM_WARNED
+from ...labels import DEFAULT_POOL, EXPIRED_AT, IDLE_EXEMPT_UNTIL, POOL, RECLAIM_WARNED
 from ...manifest.problems import enumerated, number_of
 from .idle_rules import CLEAR, NOTHING, PAUSE, WARN, measured_devices
 
@@ -199,7 +199,3 @@ def next_step(
     # Where nothing says since when it is so, that was seen first when the job was warned of.
     wait = grace if finding.since else max(grace, rule.after)
     return rule.action if rule.action != NOTIFY and (now - warned).total_seconds() >= wait else NOTHING
-
-
-def job_kind(workload: Mapping[str, Any]) -> str:
-    return str((workload["metadata"].get("labels") or {}).get(JOB_TYPE, ""))

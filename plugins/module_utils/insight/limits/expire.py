@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
-from itertools import product
 from typing import Any
 
 from ...cluster.declared import Declared, read_declared
@@ -21,15 +20,20 @@ from ...jobs.job import State
 from ...jobs.job_options import JobOptions
 from ...jobs.job_plans import plan_transition
 from ...jobs.transitions import LiveJob, keep, patch_plan, pause
-from ...kube.concurrency import run_concurrently
 from ...kube.resources import DEPLOYMENT, STATEFUL_SET, Resource
 from ...kube.times import now_as_text, time_as_text
 from ...labels import END_WARNED_AT, EXPIRED_AT, JOB_TYPE, MANAGED, owner_of_reserved
-from ...listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted, whole_cluster_unless
+from ...listed_namespaces import (
+    ListedNamespacesOptions,
+    in_requested_namespaces,
+    list_each,
+    read_permitted,
+    whole_cluster_unless,
+)
 from ...namespaces import listed_namespaces
 from ...options import ConcurrencyOptions, option
 from ...task import ModuleSpec, Task, TaskFailed
-from ..change_jobs import change_jobs
+from ..change_jobs import change_jobs, job_kind
 from ..fitting_lists import list_fitting
 from ..job_events import write_events
 from .end_rules import (
@@ -70,7 +74,7 @@ class LimitedJob:
 
     @property
     def kind(self) -> str:
-        return _kind_of(self.workload)
+        return job_kind(self.workload)
 
     @property
     def action(self) -> str:
@@ -86,7 +90,7 @@ class Judge:
     now: datetime
 
     def end_of(self, workload: dict[str, Any]) -> ServiceEnd | None:
-        limit = limit_of(workload, _kind_of(workload), *pool_of(workload, self.declared))
+        limit = limit_of(workload, job_kind(workload), *pool_of(workload, self.declared))
         return service_end(workload, limit, self.warn_before, self.now) if limit else None
 
 
@@ -128,15 +132,13 @@ def _notice(text: str) -> float:
 def _read_services(task: Task[ExpireOptions]) -> list[dict[str, Any]]:
     """Our notebooks and services that run. Those of the system's namespaces are not ours, whatever their labels."""
     client, listed = task.client(), listed_namespaces(task, task.options.namespaces or None)
-    places: Sequence[str | None] = [None] if listed is None else listed
 
-    def read(query: tuple[Resource, str | None]) -> list[dict[str, Any]]:
-        resource, place = query
-        return list_fitting(client, resource, _slim_service, place, labels=_SELECTOR)
+    def read(kind: Resource, place: str | None) -> list[dict[str, Any]]:
+        return list_fitting(client, kind, _slim_service, place, labels=_SELECTOR)
 
     with whole_cluster_unless(listed):
-        found = run_concurrently(read, product((DEPLOYMENT, STATEFUL_SET), places), client.concurrency)
-    return [obj for objs in found for obj in objs if _is_running_job(obj)]
+        found = list_each(read, (DEPLOYMENT, STATEFUL_SET), listed, client.concurrency)
+    return [obj for obj in found if _is_running_job(obj)]
 
 
 def _slim_service(obj: dict[str, Any]) -> dict[str, Any]:
@@ -154,10 +156,6 @@ def _is_running_job(obj: dict[str, Any]) -> bool:
         and not is_terminating(obj)
         and status_of(obj) != "Paused"
     )
-
-
-def _kind_of(workload: dict[str, Any]) -> str:
-    return str((workload["metadata"].get("labels") or {}).get(JOB_TYPE, ""))
 
 
 def _read_pools(task: Task[ExpireOptions]) -> Declared:
@@ -187,13 +185,10 @@ def _warn_and_pause(task: Task[ExpireOptions], jobs: Sequence[LimitedJob], judge
     diff: list[Any] = []
     for action, planned in ((WARN, _warned), (PAUSE, _expired)):
         chosen = [job for job in jobs if job.action == action]
-        if not chosen:
-            continue
-        rows, changes = change_jobs(task, _state(judge, action, planned), [(job.id, job.kind) for job in chosen])
+        unchanged, changes = change_jobs(task, _state(judge, action, planned), chosen)
         diff += changes
-        for job in chosen:
-            job.error = rows[job.id]["error"]
-            if job.error is None and rows[job.id]["action"] == str(Action.UNCHANGED) and job.end:
+        for job in unchanged:
+            if job.end:
                 job.end = replace(job.end, action=NOTHING)
                 job.reason += ", and was changed meanwhile"
     told = [job for job in jobs if job.action != NOTHING and job.error is None]
