@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from ..cluster.status import is_terminating
 from ..kube.times import time_as_text
 from ..labels import DNS_LABEL, GPU_HOURS, GPU_HOURS_UNTIL, QUOTA, is_managed
 
 Object = Mapping[str, Any]
-T = TypeVar("T", bound=Object)
 REFUSE, LOW_PRIORITY, STOP_IDLE = "refuse", "low_priority", "stop_idle"
 MOST_HOURS = 1e12  # what is recorded of runs may be anything
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -75,20 +72,6 @@ def budget_of(resource_quota: Object) -> HoursBudget | None:
     if not all(re.fullmatch(DNS_LABEL, name) for name in own):
         return None
     return HoursBudget(limit, found["per"], int(warn_at[:3]), found["then"], tuple(sorted(own.items())))
-
-
-def budgets_by_namespace(resource_quotas: Iterable[T]) -> dict[str, tuple[list[T], tuple[HoursBudget, T] | None]]:
-    """The ResourceQuotas of each namespace, and the budget that counts there, with its quota: the smallest one. There
-    are two after a race of two tasks, which both were told of."""
-    found: dict[str, list[T]] = defaultdict(list)
-    for obj in resource_quotas:
-        found[obj["metadata"]["namespace"]].append(obj)
-    return {namespace: (own, _counting_budget(own)) for namespace, own in found.items()}
-
-
-def _counting_budget(resource_quotas: Iterable[T]) -> tuple[HoursBudget, T] | None:
-    budgets = ((budget, obj) for obj in resource_quotas if not is_terminating(obj) and (budget := budget_of(obj)))
-    return min(budgets, key=lambda each: each[0], default=None)
 
 
 def is_budget_object(resource_quota: Object) -> bool:

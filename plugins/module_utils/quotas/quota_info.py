@@ -21,7 +21,8 @@ from ..namespaces import allowed_namespaces, listed_namespaces
 from ..options import option
 from ..queues.teams import shares_of
 from ..task import ModuleSpec, Task
-from .gpu_hours import budgets_by_namespace, gpu_hours_row
+from .counting_budgets import budgets_by_namespace
+from .gpu_hours import gpu_hours_row
 from .usage import description_of, no_usage, over_quota, quota_name_of, unknown_extended_keys, usage
 
 

@@ -29,6 +29,7 @@ from ...kube.api_objects import sparse
 from ...kube.times import time_as_text
 from ...labels import FIELD_MANAGER, GPU_HOURS, MANAGED_BY, priority_class_name
 from ...manifest.problems import number_of
+from ...quotas.counting_budgets import budgets_by_namespace
 from ...quotas.gpu_hours import (
     LOW_PRIORITY,
     MOST_HOURS,
@@ -36,7 +37,6 @@ from ...quotas.gpu_hours import (
     Tally,
     budget_of,
     budget_row,
-    budgets_by_namespace,
     is_budget_object,
     tally_of,
 )

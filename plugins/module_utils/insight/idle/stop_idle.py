@@ -16,7 +16,8 @@ from ...kube.times import time_as_text
 from ...labels import MANAGED
 from ...listed_namespaces import list_each
 from ...namespaces import listed_namespaces
-from ...quotas.gpu_hours import STOP_IDLE, budgets_by_namespace, tally_of
+from ...quotas.counting_budgets import budgets_by_namespace
+from ...quotas.gpu_hours import STOP_IDLE, tally_of
 from ...task import Task
 from ..fitting_lists import list_fitting
 
