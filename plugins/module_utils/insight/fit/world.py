@@ -128,7 +128,8 @@ class NodeState:
         """The pods that one of this priority may preempt."""
         if priority not in self._lower:
             lower = [other for other in self.pods.values() if other.priority < priority]
-            lower.sort(key=lambda other: (-other.priority, other.started_at))
+            # Of pods alike in both, as the API server lists them: whatever has been tried before must not matter.
+            lower.sort(key=lambda other: (-other.priority, other.started_at, other.namespace, other.name))
             self._lower[priority] = PodsOnNode(lower)
         return self._lower[priority]
 
