@@ -548,11 +548,30 @@ class Trial:
             for place in places[:_STARTS]:
                 if by_amounts and ((room := rooms.get(place, 0)) >= number or not pod.preempts):
                     found.append(_Outcome(place, NOW if room >= number else STUCK, min(room, number)))
-                    continue
-                attempt = self._attempt(job, number, nodes, self._starts(pod, nodes, place), rules)
-                attempt.undo()
-                found.append(attempt.outcome(place, number))
+                elif by_amounts and not self._world.view(pod).kept:
+                    has_first = not pod.near or place in rooms
+                    starts = () if has_first else self._starts(pod, nodes, place)
+                    found.append(self._preempting(pod, number, place, starts, rules))
+                else:
+                    attempt = self._attempt(job, number, nodes, self._starts(pod, nodes, place), rules)
+                    attempt.undo()
+                    found.append(attempt.outcome(place, number))
         return found
+
+    def _preempting(
+        self, pod: WantedPod, number: int, place: str, starts: Sequence[NodeState], rules: PodRules
+    ) -> _Outcome:
+        """The same where amounts decide and some have to preempt: each copy takes the room of one, whatever goes.
+        What goes first only matters to copies that must be near each other: it does so on one of ``starts``."""
+        where = place
+        if starts:
+            eviction = best_eviction(self._world, pod, starts, rules, self._cluster.budgets)
+            if eviction is None:
+                return _Outcome(place, STUCK, 0)
+            where = self._world.places(pod)[eviction.node.name]
+        room = self._world.rooms(pod, self._world.suitable(pod)[0], pod.priority).get(where, 0)
+        kind = UNKNOWN if starts and number > 1 else AFTER_PREEMPTION  # See _fill.
+        return _Outcome(place, kind if room >= number else STUCK, min(room, number))
 
     def _starts(self, pod: WantedPod, nodes: Sequence[NodeState], place: str) -> Sequence[NodeState]:
         """The nodes of a place of its topology; all of them where no place takes it."""
@@ -907,6 +926,8 @@ class Trial:
             return change.of not in found and may_help(change)
 
         def has_room(pod: WantedPod, number: int) -> bool:
+            if pod.near and number > 1 and not self._world.may_take(pod):
+                return False  # The first would have to preempt, after which it is not known where the others go.
             return self._world.may_take(pod, number, pod.priority if preempts and pod.preempts else "")
 
         may_help = _may_help(job, has_room)
@@ -968,7 +989,8 @@ def _at_least(job: FitJob, change: FitChange) -> tuple[WantedPod, int] | None:
         kept = {name: amount for name, amount in pod.requests.items() if name not in lowered}
         return _like(pod, requests=kept), job.number
     if change.of == ("distributed.placement.required",):
-        return pod, job.number
+        affinity = {**(pod.spec.get("affinity") or {}), "podAffinity": None}
+        return replace(pod, spec={**pod.spec, "affinity": affinity}), job.number
     if change.of == ("job.priority",):  # It may preempt what a lower class never does.
         return _like(pod, priority=_HIGHEST, preempts=True), job.number
     return _with_fewer(job, change)

@@ -440,7 +440,7 @@ class World:
             }
         return self._places[keys]
 
-    def rooms(self, pod: WantedPod, nodes: Iterable[NodeState], gone: str = "") -> dict[str, int]:
+    def rooms(self, pod: WantedPod, nodes: Iterable[NodeState], gone: int | str = "") -> dict[str, int]:
         """How many copies of the pod there is room for, by amounts alone, in each place that takes one."""
         view = self.view(pod, gone)
         copies = view.copies(pod)

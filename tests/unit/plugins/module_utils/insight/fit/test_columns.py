@@ -139,6 +139,22 @@ def test_the_eviction_is_the_one_that_trying_all_nodes_finds(budgets: Sequence[O
     assert found > 10
 
 
+def test_sums_of_room_find_what_trying_all_evictions_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(7)
+    kinds = Counter[str]()
+    for _each in range(60):
+        world = world_of(chance, 8)
+        job = FitJob("team", "new", wanted(chance, near=chance.random() < 0.5), chance.choice([1, 2, 4, 8]))
+        trial = fit_module.Trial(fit_module.Cluster(world), random.Random(0), 0)
+        found = trial._explore(job, job.number)
+        with monkeypatch.context() as patched:
+            patched.setattr(trial, "_amounts_decide", lambda job, rules: False)
+            assert found == trial._explore(job, job.number)
+        kinds.update(one.kind for one in found)
+    assert kinds.keys() == {fit_module.NOW, fit_module.AFTER_PREEMPTION, fit_module.STUCK, fit_module.UNKNOWN}
+    assert min(kinds.values()) > 3
+
+
 def test_the_jobs_that_have_to_end_are_those_that_ending_them_finds() -> None:
     chance = random.Random(3)
     found = 0
