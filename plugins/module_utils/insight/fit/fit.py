@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from ...cluster.admitted_pod import WantedPod
@@ -371,7 +371,7 @@ class Trial:
         self._ranks: dict[JobName, int] = {}
         self._ends: dict[str, Ends] = {}  # by selection
         self._reaching: dict[str, bool] = {}  # by selection: whether it has nodes of the target
-        self._order: tuple[WantedPod, int, list[NodeState]] | None = None
+        self._order: tuple[tuple[Any, ...], list[NodeState]] | None = None
 
     def run(
         self, jobs: Sequence[FitJob], variants: Variants | None = None, among: Collection[int] | None = None
@@ -408,9 +408,10 @@ class Trial:
             return self._answer(job, variants)
         used = (tuple(sorted(state.used.items())) for state in self._cluster.quotas.get(job.namespace, ()))
         key = job.likeness, self._moves, *used
-        if key not in self._known:
-            self._known[key] = self._answer(job, variants)
-        return replace(self._known[key], job=job)
+        if key in self._known:
+            return replace(self._known[key], job=job)
+        fit = self._known[key] = self._answer(job, variants)
+        return fit
 
     def _is_like_others(self, job: FitJob) -> bool:
         """Whether jobs of its likeness get its answer: no rule between pods looks at labels."""
@@ -436,13 +437,14 @@ class Trial:
     def _answer(self, job: FitJob, variants: Variants | None) -> Fit:
         undecided = self.undecided(job)
         let_in, is_made, states, lacks, refused = self._let_in(job)
-        possible = 0 if self._seed else self._possible(job)
-        if job.pod.near:
-            outcomes = self._explore(job, let_in)
-            chosen = self._place(job, let_in, self._start(outcomes))
-        else:
-            chosen = self._place(job, let_in)
-            outcomes = [chosen.outcome("", let_in)]
+        with self._world.rules_of(job.pod):  # For all of these, as it takes long to count pods.
+            possible = 0 if self._seed else self._possible(job)
+            if job.pod.near:
+                outcomes = self._explore(job, let_in)
+                chosen = self._place(job, let_in, self._start(outcomes))
+            else:
+                chosen = self._place(job, let_in)
+                outcomes = [chosen.outcome("", let_in)]
         fit = self._verdict(job, chosen, outcomes, possible)
         if not self._cluster.knows_nodes and fit.verdict != NOW:
             fit = replace(fit, verdict=UNKNOWN)
@@ -538,7 +540,7 @@ class Trial:
         found = []
         pod = job.pod
         with self._world.rules_of(pod) as rules:
-            nodes = self._ordered(self._world.suitable(pod)[0], pod)
+            nodes = self._ordered(self._world.suitable(pod)[0], job)
             by_amounts = self._amounts_decide(job, rules)
             if by_amounts:
                 rooms = self._world.rooms(pod, nodes)
@@ -562,7 +564,7 @@ class Trial:
         self, pod: WantedPod, number: int, place: str, starts: Sequence[NodeState], rules: PodRules
     ) -> _Outcome:
         """The same where amounts decide and some have to preempt: each copy takes the room of one, whatever goes.
-        What goes first only matters to copies that must be near each other: it does so on one of ``starts``."""
+        Only copies that must be near each other mind where the first preempts: on one of ``starts``."""
         where = place
         if starts:
             eviction = best_eviction(self._world, pod, starts, rules, self._cluster.budgets)
@@ -583,7 +585,7 @@ class Trial:
     def _place(self, job: FitJob, number: int, start: str = "") -> _Attempt:
         """The attempt that stays, so that the following jobs find it."""
         with self._world.rules_of(job.pod) as rules:
-            nodes = self._ordered(self._world.suitable(job.pod)[0], job.pod)
+            nodes = self._ordered(self._world.suitable(job.pod)[0], job)
             attempt = self._attempt(job, number, nodes, self._starts(job.pod, nodes, start), rules)
             if len(attempt.nodes) < number and not self._seed:
                 attempt.refusals = self._refusals(job.pod, rules)
@@ -607,23 +609,31 @@ class Trial:
             self._fill(attempt, job.pod, number, nodes, starts, rules)
         return attempt
 
-    def _ordered(self, nodes: list[NodeState], pod: WantedPod) -> list[NodeState]:
+    def _ordered(self, nodes: list[NodeState], job: FitJob) -> list[NodeState]:
         """The nodes in the order of this trial: as listed, the fullest first, the emptiest first, and by chance."""
-        if self._target is not None:
-            if pod.selection not in self._reaching:
-                self._reaching[pod.selection] = any(state.name in self._targeted for state in nodes)
-            if not self._reaching[pod.selection]:
-                return nodes
-            if self._order is None or self._order[0] is not pod or self._order[1] != self._moves:
-                lost = self._lost_rooms(self._target, nodes, pod)
-                ranks = sorted(range(len(nodes)), key=lost.__getitem__, reverse=self._hostile)
-                self._order = pod, self._moves, [nodes[rank] for rank in ranks]
-            return self._order[2]
-        if self._seed in (0, PACKED):
+        pod, target = job.pod, self._target
+        if target is None and self._seed not in (0, 1, 2, PACKED):
+            return self._chance.sample(nodes, len(nodes))
+        takes_none = not (job.rolls or pod.preempts or self._world.may_take(pod))
+        if takes_none or not (self._seed in (1, 2) if target is None else self._may_harm(target, nodes, pod)):
             return nodes
-        if self._seed in (1, 2):
+        key = pod.selection, self._target and pod.requests, self._moves
+        if self._order is None or self._order[0] != key:
+            self._order = key, self._sorted(nodes, pod)
+        return self._order[1]
+
+    def _may_harm(self, target: WantedPod, nodes: Iterable[NodeState], pod: WantedPod) -> bool:
+        """Whether it may matter to the target where the pod goes: it has room, and on some of the same nodes."""
+        if pod.selection not in self._reaching:
+            self._reaching[pod.selection] = any(state.name in self._targeted for state in nodes)
+        return self._reaching[pod.selection] and self._world.may_take(target)
+
+    def _sorted(self, nodes: Sequence[NodeState], pod: WantedPod) -> list[NodeState]:
+        if self._target is None:
             return sorted(nodes, key=lambda state: len(state.pods), reverse=self._seed == 1)
-        return self._chance.sample(nodes, len(nodes))
+        lost = self._lost_rooms(self._target, nodes, pod)
+        ranks = sorted(range(len(nodes)), key=lost.__getitem__, reverse=self._hostile)
+        return [nodes[rank] for rank in ranks]
 
     def _lost_rooms(self, target: WantedPod, nodes: Iterable[NodeState], pod: WantedPod) -> list[tuple[int, int]]:
         """How many copies of the target fit less on each node once the pod is there; and how many fit at all."""
@@ -662,11 +672,13 @@ class Trial:
             # Rules between pods do not see those that are only nominated for another node (the scheduler's
             # RunFilterPluginsWithNominatedPods): until the first one is there, the others may be nominated elsewhere.
             attempt.is_unplaced = bool(pod.near) and number > 1
+        if not attempt.nodes:
+            return
         open_nodes = rules.near_enough(nodes)
-        if is_spread and attempt.nodes and (first := self._world.nodes[attempt.nodes[0]]) in open_nodes:
+        if is_spread and (first := self._world.nodes[attempt.nodes[0]]) in open_nodes:
             open_nodes.remove(first)
             open_nodes.append(first)
-        while 0 < len(attempt.nodes) < number:
+        while len(attempt.nodes) < number:
             taking = []
             for state in open_nodes if self._world.may_take(pod) else ():
                 while len(attempt.nodes) < number and self._take(attempt, pod, state, rules):
@@ -786,27 +798,28 @@ class Trial:
 
     def _verdict(self, job: FitJob, chosen: _Attempt, outcomes: Sequence[_Outcome], possible: int) -> Fit:
         kinds = {one.kind for one in outcomes}
-        refusals, victims = dict(chosen.refusals.most_common()), tuple(chosen.evicted)
-        fit = Fit(job, NOW, tuple(chosen.nodes), possible, victims, refusals=refusals, rollout=chosen.rollout)
-        if kinds == {NOW}:
-            return fit
-        if kinds == {AFTER_PREEMPTION}:
-            return replace(fit, verdict=AFTER_PREEMPTION)
-        if kinds == {UNKNOWN}:
+        nodes, victims, refusals = tuple(chosen.nodes), tuple(chosen.evicted), dict(chosen.refusals.most_common())
+        fit = partial(
+            Fit, job, nodes=nodes, possible=possible, victims=victims, refusals=refusals, rollout=chosen.rollout
+        )
+        only = "" if len(kinds) > 1 else kinds.pop()
+        if only in (NOW, AFTER_PREEMPTION):
+            return fit(verdict=only)
+        if only == UNKNOWN:
             text = "it preempts other jobs, and until these have ended nothing keeps its pods near each other"
-            return replace(fit, verdict=UNKNOWN, otherwise=AFTER_PREEMPTION, undecided=(text,))
-        fit = replace(fit, verdict=STUCK, places=tuple((one.start, one.placed) for one in outcomes if one.start))
-        if len(kinds) > 1:
-            return replace(fit, verdict=UNKNOWN, depends_on_place=True)
+            return fit(verdict=UNKNOWN, otherwise=AFTER_PREEMPTION, undecided=(text,))
+        fit = partial(fit, places=tuple((one.start, one.placed) for one in outcomes if one.start))
+        if not only:
+            return fit(verdict=UNKNOWN, depends_on_place=True)
         if self._seed:
-            return fit
+            return fit(verdict=STUCK)
         key = job.likeness, self._moves
         if key in self._waits and self._is_like_others(job):  # What is left of quotas does not matter here.
             known = self._waits[key]
-            return replace(fit, verdict=known.verdict, away=known.away, after=known.after, undecided=known.undecided)
+            return fit(verdict=known.verdict, away=known.away, after=known.after, undecided=known.undecided)
         with chosen.undone():
-            fit = self._waits[key] = self._waiting(fit, job)
-        return fit
+            self._waits[key] = self._waiting(fit(verdict=STUCK), job)
+        return self._waits[key]
 
     def _possible(self, job: FitJob) -> int:
         """How many of the first nodes would take a pod now."""
@@ -969,7 +982,8 @@ def _may_help(job: FitJob, has_room: Callable[[WantedPod, int], bool]) -> IsWant
     known: dict[tuple[Any, ...], bool] = {}
 
     def may_help(change: FitChange) -> bool:
-        key = change.of if set(change.of) <= _RESOURCE_FIELDS.keys() else change.fields
+        of = change.of
+        key = of if _RESOURCE_FIELDS.keys() >= {*of} else change.fields
         if key not in known:
             least = _at_least(job, change)
             known[key] = least is None or has_room(*least)
@@ -980,18 +994,18 @@ def _may_help(job: FitJob, has_room: Callable[[WantedPod, int], bool]) -> IsWant
 
 def _at_least(job: FitJob, change: FitChange) -> tuple[WantedPod, int] | None:
     """What the job with the change asks for at least, and how often; None where only building it tells."""
-    pod = job.pod
+    pod, of = job.pod, change.of
     if change.only_moves:
         selector = {**pod.spec["nodeSelector"], POOL: change.fields[0][2]}
         return replace(pod, spec={**pod.spec, "nodeSelector": selector}), job.number
-    if set(change.of) <= _RESOURCE_FIELDS.keys():
-        lowered = {_RESOURCE_FIELDS[field] for field in change.of}
+    if _RESOURCE_FIELDS.keys() >= {*of}:
+        lowered = {_RESOURCE_FIELDS[field] for field in of}
         kept = {name: amount for name, amount in pod.requests.items() if name not in lowered}
         return _like(pod, requests=kept), job.number
-    if change.of == ("distributed.placement.required",):
+    if of == ("distributed.placement.required",):
         affinity = {**(pod.spec.get("affinity") or {}), "podAffinity": None}
         return replace(pod, spec={**pod.spec, "affinity": affinity}), job.number
-    if change.of == ("job.priority",):  # It may preempt what a lower class never does.
+    if of == ("job.priority",):  # It may preempt what a lower class never does.
         return _like(pod, priority=_HIGHEST, preempts=True), job.number
     return _with_fewer(job, change)
 
@@ -1013,8 +1027,8 @@ def _with_fewer(job: FitJob, change: FitChange) -> tuple[WantedPod, int] | None:
 
 def _like(pod: WantedPod, **changes: Any) -> WantedPod:
     """The pod with other values of fields that do not decide which nodes are suitable."""
-    other = replace(pod, **changes)
-    other.__dict__["selection"] = pod.selection  # What is cached gets lost, and takes long to find out.
+    other = object.__new__(WantedPod)
+    vars(other).update(vars(pod), **changes)  # With what is cached, which takes long to find out.
     return other
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from ...accelerators.hardware import UnfitHardware
@@ -65,7 +64,7 @@ def _only_moves(job: SelectedJob, update: _Update, declared: Declared) -> bool:
         return False
     here, there = resources.pool, update["resources"]["pool"]
     queued = any(pool.queue for pool in (declared.pools.get(here), declared.pools.get(there)) if pool)
-    hardware = (replace(declared.hardware(pool), types=frozenset()) for pool in (here, there))
+    hardware = ({**vars(declared.hardware(pool)), "types": None} for pool in (here, there))
     return not queued and next(hardware) == next(hardware)
 
 

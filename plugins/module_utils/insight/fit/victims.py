@@ -34,6 +34,7 @@ _Freed = dict[JobName, list[tuple[int, tuple[int, ...]]]]  # of each job: places
 _Turns = list[tuple[int, JobName]]
 Ranks = Mapping[JobName, int]  # the places of jobs in the order in which they end
 _Needs = tuple[tuple[str, int], ...]  # resources, and how much of each
+_Ranks: TypeAlias = "Mapping[int, int] | Sequence[int]"  # where nodes are in some order, by their places
 _Ranked: TypeAlias = "tuple[Loss, int, Eviction | None]"  # what is lost, or at least, and the place of the node
 
 
@@ -52,6 +53,17 @@ class _Candidates:
         self._known: dict[_Needs, tuple[int, list[_Ranked]]] = {}  # with what had been renewed then
         for place in range(len(self.view.states)):
             self._note(place)
+
+    def ranks(self, nodes: Sequence[NodeState]) -> tuple[_Ranks, bool]:
+        """Where some nodes are in their order, by their places; and whether that is the order of the list."""
+        states, at, known = self.view.states, self.view.at, self._world.order
+        if nodes is states:
+            return range(len(states)), True
+        if known is None or known[0] is not nodes:
+            order = [at[state.name] for state in nodes]
+            ranks = {place: rank for rank, place in enumerate(order)}
+            known = self._world.order = nodes, ranks, order == sorted(order)
+        return known[1:]
 
     def lower(self, place: int) -> PodsOnNode:
         return self.view.states[place].lower_than(self._priority)
@@ -137,26 +149,26 @@ def best_eviction(
     candidates = world.candidates.get(key) or world.candidates.setdefault(key, _Candidates(world, pod))
     candidates.look()
     states, at, matter = candidates.view.states, candidates.view.at, rules.matter
-    order: Sequence[int] = range(len(states)) if nodes is states else [at[state.name] for state in nodes]
-    are_listed = nodes is states or order == sorted(order)
-    tried = candidates.beyond_amounts(pod, rules).intersection(order)
-    plain = {*order} - tried if tried or nodes is not states else order
-    best: dict[str, Eviction] = {}  # by node, all with the same loss
+    ranks, are_listed = candidates.ranks(nodes)
+    tried = candidates.beyond_amounts(pod, rules).intersection(ranks)
+    plain = {*ranks} - tried if tried else ranks
+    best: list[tuple[int, Eviction]] = []  # with the ranks of nodes, all with the same loss
     least: Loss | None = None
     if plain:
         for eviction in candidates.by_amounts(pod, plain, budgets):
             if least is not None and (are_listed or eviction.loss > least):
                 break  # The first of several nodes has been found.
             if not (matter and rules.refuse(eviction.node.node)):
-                best[eviction.node.name], least = eviction, eviction.loss
+                best.append((ranks[at[eviction.node.name]], eviction))
+                least = eviction.loss
     for loss, place in candidates.cheapest_first(tried):
         if least is not None and loss > least:
             break
         found = _eviction(world, pod, states[place], rules, budgets)
         if found is not None and (least is None or found.loss <= least):
-            best = {**(best if found.loss == least else {}), found.node.name: found}
+            best = [*(best if found.loss == least else ()), (ranks[place], found)]
             least = found.loss
-    return next((best[state.name] for state in nodes if state.name in best), None)
+    return min(best)[1] if best else None
 
 
 def _eviction_by_amounts(
@@ -351,9 +363,12 @@ class _Rooms:
 
     def change(self, how: Callable[[int, int], int], freed: Iterable[tuple[int, tuple[int, ...]]]) -> None:
         """``add`` what a job frees that ends, or ``sub`` what one takes that starts again."""
+        scarce = max(0, len(self._amounts) - 2)  # devices, before places for pods
         for node, amounts in freed:
-            self._free[node] = tuple(map(how, self._free[node], amounts))
-            room = max(0, min(map(floordiv, self._free[node], self._amounts)))
+            left = self._free[node] = tuple(map(how, self._free[node], amounts))
+            if left[scarce] < self._amounts[scarce] and not self._room[node]:
+                continue
+            room = max(0, min(map(floordiv, left, self._amounts)))
             if room != self._room[node]:
                 self._set(node, room)
 

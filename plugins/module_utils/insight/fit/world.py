@@ -189,6 +189,7 @@ class Columns:
         self._contents = [state.content for state in states]
         self._columns: dict[str, list[int]] = {}
         self._counts: dict[str, Counter[int]] = {}
+        self._most: dict[tuple[str, int], int] = {}  # copies, by a resource and how much each requests
         self.kept = [place for place, state in enumerate(states) if state.may_keep]
 
     def look(self) -> None:
@@ -213,6 +214,7 @@ class Columns:
                 counts[before] -= 1
                 if not counts[before]:
                     del counts[before]
+        self._most.clear()
         self.renewed.append(place)
 
     def left(self, resource: str) -> list[int]:
@@ -228,6 +230,14 @@ class Columns:
         if resource not in self._counts:
             self._counts[resource] = Counter(self.left(resource))
         return self._counts[resource]
+
+    def most(self, resource: str, amount: int) -> int:
+        """How many copies of a pod there is room for by one resource alone."""
+        counts = self.counts(resource)
+        if (resource, amount) not in self._most:
+            room = sum(count * (left // amount) for left, count in counts.items() if left >= amount)
+            self._most[resource, amount] = room
+        return self._most[resource, amount]
 
     def copies(self, pod: WantedPod) -> dict[int, int]:
         """How many copies of the pod there is room for by amounts alone, by the places of the nodes that take one."""
@@ -279,6 +289,7 @@ class World:
         self._touched: list[str] = []  # names of nodes
         self._made = 0
         self.candidates: dict[tuple[str, int], Any] = {}  # see victims.py
+        self.order: tuple[Sequence[NodeState], Mapping[int, int], bool] | None = None  # as above
         for pod in pods:
             if pod.node in self.nodes:
                 self._put_on_node(pod, self.nodes[pod.node])
@@ -383,6 +394,10 @@ class World:
     @contextmanager
     def rules_of(self, pod: WantedPod) -> Iterator[PodRules]:
         """The rules between the pod and those on nodes, kept up while pods come and go."""
+        known = next((rules for rules in self._rules if rules.pod.spec is pod.spec), None)
+        if known is not None:
+            yield known
+            return
         rules = PodRules(pod, self.namespaces)
         for other in self._picky.values():
             rules.count_kept_off(self._roomy_node_of(other), other.namespace, other.keeps_off)
@@ -464,10 +479,8 @@ class World:
         why. ``gone`` as in ``view``."""
         view = self.view(pod, gone)
         for name, amount in reversed(pod.requests.items()):
-            if name not in self.delegated:
-                nodes = view.counts(name).items()
-                if sum(count * (left // amount) for left, count in nodes if left >= amount) < number:
-                    return False
+            if name not in self.delegated and view.most(name, amount) < number:
+                return False
         return True
 
     def takes(self, pod: WantedPod, state: NodeState, rules: PodRules) -> bool:
