@@ -40,7 +40,7 @@ PACKED = {
     "gpuctl_drift_info": 561,
     "gpuctl_expire": 470,
     "gpuctl_extend": 460,
-    "gpuctl_fit_info": 422,
+    "gpuctl_fit_info": 423,
     "gpuctl_idle": 510,
     "gpuctl_job": 533,
     "gpuctl_job_history": 320,
