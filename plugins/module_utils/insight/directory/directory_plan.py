@@ -325,7 +325,7 @@ def _plan_labels(task: Task[Any], options: DirectoryOptions, found: DirectoryPla
 
 
 def _plan_jobs(task: Task[Any], options: DirectoryOptions, found: DirectoryPlan) -> None:
-    names = [] if options.cluster else None  # placement is compared here
+    names: list[str] | None = [] if options.cluster else None  # placement is compared here
     own = _options_of(JobOptions, options, allow_empty=True, force=False, continue_on_error=True, cluster_names=names)
     job_task = task.with_options(own)
     # What the directory declares of pools and quotas is known here, so it is judged.
