@@ -167,7 +167,7 @@ def read_json(data: bytes | bytearray) -> dict[str, Any] | None:
 def estimated_memory(data: bytes | bytearray) -> int:
     """The bytes that an object takes as Python data, of which brackets take twenty times as many as in JSON."""
     values = data.count(b",") + data.count(b"{") + data.count(b"[")
-    characters = 8 if _BEYOND_BMP.search(data) else 1 if data.isascii() else 3  # as read, and as decoded
+    characters = 1 if data.isascii() else 8 if _BEYOND_BMP.search(data) else 3  # as read, and as decoded
     return values * _VALUE + len(data) * characters
 
 

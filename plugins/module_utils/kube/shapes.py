@@ -91,7 +91,6 @@ class TypeMismatch(ValueError):
         return f"{self.path}: {self.found} instead of {self.expected}"
 
 
-_MISSING = object()
 _NOUNS = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
 
@@ -171,22 +170,21 @@ def _map_of(check: Check) -> Check:
 
 def _object_of(fields: Iterable[tuple[str, bool, Check]]) -> Check:
     """An object with these fields, of which some must be there; others are not looked at."""
-    checks = tuple(fields)
+    # No call for what is a text as it must be: a pod has a hundred.
+    checks = tuple((name, is_needed, check, str if check is _text else None) for name, is_needed, check in fields)
 
     def check_fields(value: Any) -> None:
         if not isinstance(value, dict):
             raise TypeMismatch(_noun(value), "an object")
-        for name, is_needed, check in checks:
-            found = value.get(name, _MISSING)
-            if found is None:
-                del value[name]
-                found = _MISSING
-            if found is _MISSING:
-                if is_needed:
-                    raise TypeMismatch("nothing", "a value", name)
-                continue
+        for name, is_needed, check, simple in checks:
+            found = value.get(name)
             try:
-                check(found)
+                if found is None:
+                    value.pop(name, None)
+                    if is_needed:
+                        raise TypeMismatch("nothing", "a value")
+                elif found.__class__ is not simple:
+                    check(found)
             except TypeMismatch as problem:
                 raise problem.below(name) from None
 
