@@ -77,7 +77,7 @@ def _worded_value(key: str, value: Any, names: Callable[[], Names]) -> Any:
 def _is_marked(row: Any) -> bool:
     if not isinstance(row, Mapping):
         return False
-    texts = (str(row.get(key) or "") for key in _PROSE)
+    texts = (str(row[key]) for key in _PROSE if row.get(key))
     return any(_MARK.search(text) or _CALL.search(text) for text in texts) or _is_marked(row.get(_ROW))
 
 

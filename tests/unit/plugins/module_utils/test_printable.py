@@ -56,6 +56,10 @@ DATA: dict[str, tuple[Any, Any]] = {
     "a key": ({"a\x1b": 1}, {r"a\x1b": 1}),
     "a tuple": (("\x1b", 1), [r"\x1b", 1]),
     "a number as key": ({1: "\x1b"}, {1: r"\x1b"}),
+    "a backslash": ({"a": r"C:\users\b\f\r"}, {"a": r"C:\users\b\f\r"}),
+    **{f"only {one!r}": ({"a": one}, {"a": f"\\x{ord(one):02x}"}) for one in "\b\f\r\x1f\x7f\x9b"},
+    "a direction of text, which JSON leaves": ({"a": "\u202e"}, {"a": r"\u202e"}),
+    "what is not JSON": ({"a": {1}, "b": "\x1b"}, {"a": {1}, "b": r"\x1b"}),
 }
 
 
