@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -32,7 +33,9 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         registered = self._task.args.get("clusters")
         if isinstance(registered, str):
-            self._task.args["clusters"] = registered_by_clusters(registered, task_vars or {})
+            found = registered_by_clusters(registered, task_vars or {})
+            # As one text, of which nothing is to be validated: thousands of rows would be copied one by one for that.
+            self._task.args["clusters"] = json.dumps(found, default=str)
         result: dict[str, Any] = super().run(tmp, task_vars)
         if "jobs" not in result or self._task.no_log or not boolean(self._task.args.get("show", True), strict=False):
             return result

@@ -109,23 +109,24 @@ def status_screen(result: Mapping[str, Any], width: int, *, everything: bool, pa
 
     If there are too many jobs to list them, the other tables are shortened too, until the screen is one.
     """
+    rows = _rows_of_jobs(result["jobs"])
     if everything:
-        return _status(result, width, None, paint)
-    many = not result["pods"] and len(_folded(result["jobs"])) > _ROWS
+        return _status(result, rows, width, None, paint)
+    many = not result["pods"] and len(rows) > _ROWS
     lines: list[str] = []
     for room in _ROOMS:
-        lines = _status(result, width, room, paint)
+        lines = _status(result, rows, width, room, paint)
         if not many or len(lines) <= _STATUS_LINES:
             break
     return lines
 
 
-def _status(result: Mapping[str, Any], width: int, room: Room | None, paint: Paint) -> list[str]:
+def _status(result: Mapping[str, Any], rows: Sequence[Row], width: int, room: Room | None, paint: Paint) -> list[str]:
     unreadable = result.get("unreadable") or {}
     blocks = [
         _cluster(result, unreadable, width, room, paint),
         quotas_block(result["quotas"], unreadable, width, room),
-        jobs_block(result["jobs"], width, room=room, paint=paint),
+        _jobs_lines(result["jobs"], rows, width, room, paint),
         table_lines(result["pods"], POD_COLUMNS, width, paint) if result["pods"] else [],
         reasons_block(result["jobs"], width, room.reasons if room else None),
         *(wrapped(text, width) for text in own_namespace_texts(result.get("namespace"))),
@@ -391,9 +392,12 @@ def _hours_text(budget: Mapping[str, Any] | None) -> str | None:
 
 def jobs_block(jobs: Sequence[Row], width: int, *, room: Room | None, paint: Paint) -> list[str]:
     """A summary and a row for each job, of many those that fit the room; trainings of one sweep share a row."""
+    return _jobs_lines(jobs, _rows_of_jobs(jobs), width, room, paint)
+
+
+def _jobs_lines(jobs: Sequence[Row], rows: Sequence[Row], width: int, room: Room | None, paint: Paint) -> list[str]:
     if not jobs:
         return ["No jobs."]
-    rows = sorted(_folded(jobs), key=lambda row: _ORDER.index(row["status"]) if row["status"] in _ORDER else 0)
     shown = rows[: room.rows] if room and len(rows) > _ROWS else rows
     yielding = sum(job.get("priority") == OPPORTUNISTIC for job in jobs)
     apart = f"; {yielding} opportunistic" if yielding else ""
@@ -412,8 +416,10 @@ def _jobs_table(rows: Sequence[Row], width: int, paint: Paint) -> list[str]:
     return [*table_lines([{**row, "url": None} for row in rows], JOB_COLUMNS, width, paint), "", *urls]
 
 
-def _folded(jobs: Iterable[Row]) -> list[dict[str, Any]]:
-    return [job_cells(own[0]) if len(own) == 1 else _sweep(own) for own in _by_sweep(jobs)]
+def _rows_of_jobs(jobs: Iterable[Row]) -> list[dict[str, Any]]:
+    """In the order in which they are shown."""
+    rows = [job_cells(own[0]) if len(own) == 1 else _sweep(own) for own in _by_sweep(jobs)]
+    return sorted(rows, key=lambda row: _ORDER.index(row["status"]) if row["status"] in _ORDER else 0)
 
 
 def _by_sweep(jobs: Iterable[Row]) -> list[list[Row]]:

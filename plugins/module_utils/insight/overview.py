@@ -15,6 +15,7 @@ from ..cluster.nodes import Node, node_row, slim_node, with_use
 from ..cluster.read_devices import with_devices
 from ..cluster.read_nodes import read_uses
 from ..jobs.job_options import JOB_KINDS
+from ..kube.answer import read_json
 from ..kube.errors import ApiError
 from ..kube.resources import NODE
 from ..listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted
@@ -56,7 +57,9 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     """
     options = task.options
     if options.clusters is not None:
-        return {**merged_status(options.clusters), "format": options.format}
+        given = options.clusters  # by the action plugin as JSON, if a variable has them
+        clusters = read_json(given.encode(errors="replace")) if isinstance(given, str) else given
+        return {**merged_status(clusters), "format": options.format}
     if options.watch is not None and options.watch < 1:
         raise TaskFailed(f"watch: {options.watch} is below 1. Give the seconds between two reads.")
     unreadable: dict[str, str] = {}
