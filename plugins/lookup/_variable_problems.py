@@ -26,14 +26,14 @@ EXAMPLES = r"""
 ---
 - name: Check the variables
   ansible.builtin.assert:
-    that: query('runwhere.gpuctl._variable_problems', 'submit') | length == 0
+    that: "'msg' not in query('runwhere.gpuctl._variable_problems', 'submit')[0]"
 """
 
 RETURN = r"""
-_list:
-  description: A sentence for each problem.
+_raw:
+  description: One result for M(runwhere.gpuctl.gpuctl_show), which fails if it has a C(msg), with a sentence for each problem.
   type: list
-  elements: str
+  elements: dict
 """
 
 from collections.abc import Iterator, Mapping
@@ -59,8 +59,12 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.variable_problems 
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]
-    def run(self, terms: list[str], variables: Mapping[str, Any] | None = None, **kwargs: Any) -> list[str]:
-        given, (name,) = variables or {}, terms
+    def run(self, terms: list[str], variables: Mapping[str, Any] | None = None, **kwargs: Any) -> list[dict[str, Any]]:
+        (name,) = terms
+        problems = self._problems(name, variables or {})
+        return [{"msg": "\n".join(problems)} if problems else {"results": []}]
+
+    def _problems(self, name: str, given: Mapping[str, Any]) -> list[str]:
         extra = load_extra_vars(self._loader)
         if unknown := unknown_variables(extra, {*shared_variables(), *role_variables()}):
             return unknown

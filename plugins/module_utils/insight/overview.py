@@ -58,7 +58,7 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     options = task.options
     if options.clusters is not None:
         given = options.clusters  # by the action plugin as JSON, if a variable has them
-        clusters = read_json(given.encode(errors="replace")) if isinstance(given, str) else given
+        clusters = read_json(given.encode(errors="replace")) or {} if isinstance(given, str) else given
         return {**merged_status(clusters), "format": options.format}
     if options.watch is not None and options.watch < 1:
         raise TaskFailed(f"watch: {options.watch} is below 1. Give the seconds between two reads.")
