@@ -44,7 +44,8 @@ options:
   tags:
     description:
       - What is known of clusters beside their connection, by the name of the host, such as C(region), C(vendor), C(price) per
-        GPU-hour or C(trust).
+        GPU-hour or C(trust). With C(registries), a registry or repository or a list of them, the playbook C(submit) places only jobs there
+        whose image is in one of these.
       - They are in the variable C(gpuctl_cluster_tags) of the host, and each text makes a group of its name and value, such as
         C(region_eu).
     type: dict

@@ -184,6 +184,11 @@ placement:
   returned: if one job is given
   type: dict
   sample: {clusters: [lyon], groups: [], order: free}
+image:
+  description: The image of the job in the manifest.
+  returned: if O(src) or O(definition) is given without O(cluster)
+  type: str
+  sample: registry.example.com/train:v1
 placements:
   description: Without O(name), the placement of each job, with the values above. Those of manifests begin with the highest priority.
   returned: without O(name), O(cluster) and O(state=absent)

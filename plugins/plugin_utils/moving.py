@@ -48,7 +48,7 @@ class MoveWish:
 class Candidate:
     """A job that may move. ``target`` is where it goes already, ``status`` that in ``source``, if it has the job.
 
-    ``error``: why it cannot be moved. ``stays``: why it is not. ``placement``: what its manifest says of that.
+    ``error``: why it cannot be moved. ``stays``: why it is not. ``placement`` and ``image`` are those of its manifest.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Candidate:
     error: str | None = None
     stays: str | None = None
     placement: Mapping[str, Any] | None = None
+    image: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +134,7 @@ def _candidate(
         status=status,
         created_at=str(row.get("created_at") or ""),
         placement=placed.get("placement"),
+        image=row.get("image"),
     )
     wish = replace(wish, to=wish.to.with_manifest(candidate.placement))
     if error := _why_not(wish, inventory, candidate, live, looked):
@@ -239,7 +241,7 @@ def _manifest_problem(run: Result, recorded: Result) -> str | None:
 def _where(wish: MoveWish, inventory: Inventory, candidate: Candidate, run: Result, steps: Steps) -> Move:
     """The cluster that the job goes to, or back to."""
     source, status = candidate.source, candidate.status
-    to = wish.to.with_manifest(candidate.placement)
+    to = wish.to.with_manifest(candidate.placement, candidate.image)
     judged = {cluster: _only(candidate, result) for cluster, result in steps.judged.items()}
     own = next(iter(judged[source]["results"]), None)
     answer = message_of(steps.judged[source]) if own is None else own.get("error")
@@ -284,7 +286,7 @@ def _reachable(rows: Sequence[Result], inventory: Inventory, candidate: Candidat
     has_run = candidate.status != "Pending" or (run.get("gpu_hours") or 0) > 0
     storage = inventory.storage.get(candidate.source)
     for row in rows:
-        if not has_run or (storage and storage == inventory.storage.get(row["cluster"])):
+        if row["verdict"] is None or not has_run or (storage and storage == inventory.storage.get(row["cluster"])):
             yield row
         else:
             reason = (

@@ -19,6 +19,7 @@ from ..module_utils.insight.fit.fit import AFTER_JOBS, AFTER_PREEMPTION, NEVER, 
 from ..module_utils.insight.fit.fit_rows import SHORT_VERDICTS, VERDICTS
 from ..module_utils.kube.errors import as_sentence
 from ..module_utils.manifest.problems import abridged, enumerated, nearest
+from ..module_utils.policies.guards import full_image, is_below
 from ..module_utils.printable import one_line
 from .cluster_hosts import GROUP, TAGS, clusters_of_play
 from .job_cluster import has_own_job
@@ -45,8 +46,8 @@ Result = Mapping[str, Any]
 class Wish:
     """What is asked for: ``chosen`` are names of clusters and groups, ``lost`` the clusters that are given up.
 
-    ``by`` names what says so: variables, or placement in the manifest. ``taken`` is how many jobs of the same command
-    each cluster has, where these are to be spread.
+    ``by`` names what says so: variables, or placement in the manifest. ``image`` is that of the job, if it is known.
+    ``taken`` is how many jobs of the same command each cluster has, where these are to be spread.
     """
 
     chosen: Sequence[str]
@@ -54,16 +55,16 @@ class Wish:
     lost: Sequence[str] = ()
     in_awx: bool = False
     by: str = GROUP
+    image: str = ""
     taken: Mapping[str, int] = field(default_factory=dict)
 
-    def with_manifest(self, placement: Mapping[str, Any] | None) -> Wish:
+    def with_manifest(self, placement: Mapping[str, Any] | None, image: str | None = None) -> Wish:
         """The wish for a job: what placement in its manifest says counts where variables say nothing."""
         said = placement or {}
         named = [*said.get("clusters", ()), *said.get("groups", ())]
         by = self.by if self.chosen or placement is None else PLACEMENT
-        return replace(
-            self, chosen=self.chosen or named or ["all"], order=self.order or said.get("order") or FREE, by=by
-        )
+        order = self.order or said.get("order") or FREE
+        return replace(self, chosen=self.chosen or named or ["all"], order=order, by=by, image=image or "")
 
     def giving_up(self, clusters: Sequence[str]) -> str:
         """How to go on without clusters that do not answer."""
@@ -90,7 +91,8 @@ class Wish:
 class Inventory:
     """The clusters of the inventory in its order, and those of them that the play has. A cluster may have no price.
 
-    Clusters with the same ``storage`` see what jobs store in each other, as whoever wrote the inventory says.
+    Clusters with the same ``storage`` see what jobs store in each other, as whoever wrote the inventory says. Those
+    with ``registries`` have images of no others.
     """
 
     clusters: Sequence[str]
@@ -99,6 +101,7 @@ class Inventory:
     home: str | None = None
     prices: Mapping[str, float] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict)
+    registries: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def chosen(self, names: Sequence[str]) -> list[str]:
         """The clusters of names and groups, in that order, each once."""
@@ -141,14 +144,27 @@ def read_inventory(variables: Mapping[str, Any], home: str | None) -> Inventory:
     tags = {name: hosts[name].get(TAGS) or {} for name in clusters}
     prices = {name: own["price"] for name, own in tags.items() if _is_number(own.get("price"))}
     storage = {name: str(own["storage"]) for name, own in tags.items() if own.get("storage")}
-    in_play = clusters_of_play(variables)
-    return Inventory(clusters=clusters, in_play=in_play, groups=groups, home=home, prices=prices, storage=storage)
+    registries = {name: _texts(own["registries"]) for name, own in tags.items() if own.get("registries")}
+    return Inventory(
+        clusters=clusters,
+        in_play=clusters_of_play(variables),
+        groups=groups,
+        home=home,
+        prices=prices,
+        storage=storage,
+        registries=registries,
+    )
 
 
 def registered_results(variables: Mapping[str, Any], clusters: Sequence[str], name: str) -> dict[str, Result]:
     """What a task has registered for each cluster on which it was not skipped."""
     results = {cluster: variables["hostvars"][cluster].get(name) or {} for cluster in clusters}
     return {cluster: result for cluster, result in results.items() if result and not result.get("skipped")}
+
+
+def _texts(value: Any) -> list[str]:
+    """Of one text or several. A registry may be written with the slash that ends it."""
+    return [str(each).rstrip("/") for each in (value if isinstance(value, (list, tuple)) else [value])]
 
 
 def _is_number(value: Any) -> bool:
@@ -305,6 +321,8 @@ def cluster_row(cluster: str, wish: Wish, inventory: Inventory, answers: Answers
     if cluster in wish.lost:
         reason = f"It is assumed to be lost. {message_of(answers.looked.get(cluster, {}))}"
         return {**base, "verdict": None, "runs": NOT_ASKED, "reason": reason}
+    if problem := image_problem(cluster, wish, inventory):
+        return {**base, "verdict": None, "runs": REFUSED, "reason": problem}
     answer = next(iter(result.get("results") or ()), None)
     if answer is None or answer.get("error"):
         reason = as_sentence(answer["error"]) if answer else message_of(result)
@@ -314,6 +332,15 @@ def cluster_row(cluster: str, wish: Wish, inventory: Inventory, answers: Answers
     reason = " ".join(filter(None, (fit.get("reason"), fit.get("hint")))) or "It is not known whether it runs there."
     runs = {"runs": SHORT_VERDICTS[verdict], "runs_at": fit.get("runs_at")}
     return {**base, **runs, "verdict": verdict, "reason": reason, "dispatched": fit.get("dispatched", False)}
+
+
+def image_problem(cluster: str, wish: Wish, inventory: Inventory) -> str | None:
+    """Why the cluster cannot have the image of the job, as the inventory says."""
+    registries = inventory.registries.get(cluster)
+    if not (registries and wish.image) or any(is_below(full_image(wish.image), each) for each in registries):
+        return None
+    has = abridged([one_line(each) for each in registries], _NAMED)
+    return f"The image is {one_line(wish.image)}, and the tag registries of this cluster has {has}."
 
 
 def rank_of(wish: Wish, inventory: Inventory, chosen: Sequence[str]) -> Callable[[Result], tuple[Any, ...]]:

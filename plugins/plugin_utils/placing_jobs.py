@@ -20,7 +20,19 @@ from ..module_utils.insight.fit.fit import AFTER_PREEMPTION, NOW, UNKNOWN
 from ..module_utils.kube.errors import as_sentence
 from ..module_utils.manifest.problems import number_of
 from ..module_utils.printable import one_line
-from .placing import NOT_ASKED, Answers, Decision, Inventory, Result, Wish, as_claimed, decide, rank_of, reasons_of
+from .placing import (
+    NOT_ASKED,
+    Answers,
+    Decision,
+    Inventory,
+    Result,
+    Wish,
+    as_claimed,
+    decide,
+    image_problem,
+    rank_of,
+    reasons_of,
+)
 
 _TAKES_ROOM = (NOW, AFTER_PREEMPTION, UNKNOWN)  # for the jobs after it, as far as its cluster knows
 
@@ -32,7 +44,7 @@ def place_jobs(wish: Wish, inventory: Inventory, answers: Answers, before: Mappi
     or else ``jobs`` where each of them goes.
     """
     jobs = {job_id(each): each for each in answers.placed["placements"]}
-    wishes = {name: wish.with_manifest(job.get("placement")) for name, job in jobs.items()}
+    wishes = {name: wish.with_manifest(job.get("placement"), job.get("image")) for name, job in jobs.items()}
     decided = {name: Decision(**each) for name, each in before.get("decided", {}).items()}
     for name, job in jobs.items():
         if name not in decided:
@@ -103,6 +115,7 @@ def _settled(
         decision = decide(wish, inventory, replace(own, claimed={}))
         rows = {row["cluster"]: row for row in decision.rows}
         first, chosen = rows.get(decision.cluster or ""), inventory.chosen(wish.chosen)
+        chosen = [each for each in chosen if not image_problem(each, wish, inventory)]
         is_asked_alone = len(left) == 1 or name == left[0]
         doubtful = []
         for cluster in (each for each in chosen if each in rows and each in own.judged):

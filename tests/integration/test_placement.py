@@ -281,6 +281,27 @@ def test_the_manifest_says_where_a_job_may_go(sites: Sites) -> None:
     assert (uid(), sites.record()["placement"]) == (first, "")
 
 
+def test_a_job_goes_where_its_image_can_be_had(sites: Sites) -> None:
+    path = sites.ansible.directory / "clusters.yml"
+    inventory = yaml.safe_load(path.read_text())
+    inventory["tags"]["east"]["registries"] = "registry.example.com/team/"
+    inventory["tags"]["north"]["registries"] = ["docker.io", "quay.io"]
+    path.write_text(yaml.safe_dump(inventory))
+    manifest = {**SFT, "environment": {**SFT["environment"], "image": "registry.example.com/other:v1"}}
+    (sites.ansible.directory / "sft.yaml").write_text(yaml.safe_dump(manifest))
+    run = sites.submit(where="all")
+    assert run.status == 0, run.output
+    assert "Job sft goes to west, where it runs now." in words(run)
+    said = "The image is registry.example.com/other:v1, and the tag registries of this cluster has"
+    assert f"east (refused): {said} registry.example.com/team." in words(run)
+    moved = sites.playbook(
+        "move", "-e", "gpuctl_name=sft", "-e", "gpuctl_clusters=east,north", "-e", "gpuctl_running=true"
+    )
+    assert moved.status == 2, moved.output
+    assert f"north (refused): {said} docker.io, quay.io." in words(moved)
+    assert sites.copies() == ["west"]
+
+
 def test_a_manifest_for_other_clusters_is_refused(sites: Sites) -> None:
     (sites.ansible.directory / "sft.yaml").write_text(yaml.safe_dump({**SFT, "placement": {"clusters": ["west"]}}))
     source = ["-e", "gpuctl_src=sft.yaml"]

@@ -110,9 +110,9 @@ def _read_placements(task: Task[PlacementOptions]) -> dict[str, Any]:
     rows = []
     for job in jobs:
         said = job.model.placement if job.model else None
-        rows.append(
-            {**_row(*job.id, found.get(job.id)), "placement": placement_of(said.model_dump() if said else None)}
-        )
+        wanted_there = placement_of(said.model_dump() if said else None)
+        image = job.model.environment.image if job.model else None
+        rows.append({**_row(*job.id, found.get(job.id)), "placement": wanted_there, "image": image})
     placed = sum(row["cluster"] is not None for row in rows)
     return {
         "changed": False,

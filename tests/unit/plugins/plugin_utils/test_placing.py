@@ -12,6 +12,7 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.placing import (
     Answers,
     Inventory,
     Wish,
+    cluster_row,
     decide,
     inventory_problem,
 )
@@ -62,6 +63,28 @@ STAYS = {
     "it has moved there from a silent one": (answers("?+-", MOVING), "b"),
     "it has ended where it ran": (answers("---", judged={"a": judged(), "b": ENDED, "c": judged()}), "b"),
 }
+
+
+IMAGES = {
+    "of a registry": ("registry.example.com/train:v1", ["a"]),
+    "of a repository": ("quay.io/team/train@sha256:0", ["a", "c"]),
+    "of one that begins alike": ("quay.io/teams/train:v1", ["a"]),
+    "of Docker Hub": ("pytorch/pytorch:2.9", ["a", "b"]),
+    "that is not known": ("", ["a", "b", "c"]),
+}
+
+
+@pytest.mark.parametrize(("image", "having"), IMAGES.values(), ids=IMAGES)
+def test_a_job_goes_where_its_image_can_be_had(image: str, having: list[str]) -> None:
+    there = replace(CLUSTERS, registries={"b": ["docker.io"], "c": ["registry.example.com/other", "quay.io/team"]})
+    wish = replace(ALL, image=image)
+    known = answers("---", judged=dict.fromkeys("abc", judged()))
+    found = {each: cluster_row(each, wish, there, known) for each in "abc"}
+    assert [each for each, row in found.items() if row["verdict"] == "now"] == having
+    if "c" not in having:
+        assert found["c"]["runs"] == "refused"
+        has = "the tag registries of this cluster has registry.example.com/other, quay.io/team."
+        assert found["c"]["reason"] == f"The image is {image}, and {has}"
 
 
 @pytest.mark.parametrize(("known", "cluster"), STAYS.values(), ids=STAYS)

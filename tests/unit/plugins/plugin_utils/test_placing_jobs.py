@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -132,6 +133,21 @@ def test_spread_jobs_say_why_a_cluster_is_passed_over() -> None:
     assert reasons[1] == (
         f"It goes to a, where it runs now. b (now): It runs there as soon, and a has fewer of these jobs. {not_there}"
     )
+
+
+def test_a_cluster_without_the_image_is_not_asked_again() -> None:
+    there = replace(CLUSTERS, registries={"a": ["docker.io"]})
+    jobs = dict.fromkeys(map(str, range(8)), 1)
+    looked = {name: {"results": []} for name in NAMES}
+    rows = [{**row, "image": "quay.io/train:v1"} for row in placed(jobs)["placements"]]
+    answers = Answers(placed={"placements": rows}, looked=looked)
+    ask = place_jobs(ALL, there, answers, {})["ask"]
+    judged = {name: answer(8, asked, jobs) for name, asked in ask.items()}
+    before = place_jobs(ALL, there, replace(answers, judged=judged), {})["next"]
+    found = place_jobs(ALL, there, replace(answers, judged=judged), before)
+    assert (found["ask"].keys(), {*where(found).values()}) == ({}.keys(), {"b"})
+    said = "a (refused): The image is quay.io/train:v1, and the tag registries of this cluster has docker.io."
+    assert said in found["shown"]["results"][0]["reason"]
 
 
 def test_a_cluster_that_refuses_one_job_gets_the_others() -> None:
