@@ -14,6 +14,7 @@ description:
   - This plugin is for the playbooks of this collection. It may change or be removed at any time.
   - Finds variables that are missing or have a value that the playbook cannot take, extra variables that begin with C(gpuctl) but
     are not known, and others that are spelled almost like a known one.
+  - Looks at the variables of all hosts of the play, so that one task checks them for all.
 options:
   _terms:
     description: Name of the playbook.
@@ -71,19 +72,44 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         if cut := cut_values(extra):
             return cut
         playbook, in_awx = described_playbooks()[name], is_awx_job(given)
-        values: dict[str, Any] = {}
-        unusable = list(self._template(playbook, given, values))
         host = str(given.get("inventory_hostname"))
+        values, unusable = self._values(playbook, given)
         several = several_clusters(playbook, clusters_of_play(given), values, host, in_awx=in_awx)
-        return unusable or several or value_problems(playbook, values, in_awx=in_awx)
+        if problems := unusable or several or value_problems(playbook, values, in_awx=in_awx):
+            return problems
+        found = []
+        for other, variables in _other_hosts(playbook, given, host):
+            values, unusable = self._values(playbook, variables)
+            found += [f"{other}: {each}" for each in unusable or value_problems(playbook, values, in_awx=in_awx)]
+        return found
 
-    def _template(self, playbook: Playbook, given: Mapping[str, Any], values: dict[str, Any]) -> Iterator[str]:
-        """Fill in the values of the playbook's variables; a sentence for each that is a template which fails."""
-        for variable in playbook.variables.values():
-            for name in (variable.name, *variable.aliases):
-                if name in given:
-                    try:
-                        values[name] = self._templar.template(given[name])
-                    except AnsibleError as problem:
-                        reason = str(getattr(problem, "message", problem)).strip().rstrip(".")
-                        yield f"{name}: template that cannot be evaluated: {reason}. Correct it."
+    def _values(self, playbook: Playbook, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """The values of the playbook's variables, and a sentence for each that is a template which fails."""
+        templar = self._templar.copy_with_new_env(available_variables=given)
+        values, unusable = {}, []
+        for name in _names(playbook):
+            if name in given:
+                try:
+                    values[name] = templar.template(given[name])
+                except AnsibleError as problem:
+                    reason = str(getattr(problem, "message", problem)).strip().rstrip(".")
+                    unusable.append(f"{name}: template that cannot be evaluated: {reason}. Correct it.")
+        return values, unusable
+
+
+def _names(playbook: Playbook) -> Iterator[str]:
+    for variable in playbook.variables.values():
+        yield from (variable.name, *variable.aliases)
+
+
+def _other_hosts(playbook: Playbook, given: Mapping[str, Any], host: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The other hosts of the play whose inventory sets the playbook's variables otherwise, with their variables."""
+    others = [name for name in given.get("ansible_play_hosts") or () if name != host]
+    if not others:
+        return
+    own = given["hostvars"].raw_get(host)
+    of_play = {name: value for name, value in given.items() if name not in own}
+    for other in others:
+        its = given["hostvars"].raw_get(other)
+        if any(own.get(name) != its.get(name) for name in _names(playbook)):
+            yield str(other), {**of_play, **its}

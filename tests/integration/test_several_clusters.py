@@ -186,6 +186,23 @@ def test_a_playbook_for_one_cluster_asks_for_one(ansible: Ansible, clusters: dic
     assert ["one" in names_of(cluster, "Job") for cluster in clusters.values()] == [False, True]
 
 
+def test_the_variables_of_every_cluster_are_checked_before_anything_happens(ansible: Ansible) -> None:
+    (ansible.directory / "host_vars").mkdir()
+    (ansible.directory / "host_vars" / "west.yml").write_text('gpuctl_pool: "{{ nothing }}"\n')
+    run = playbook(ansible, "status")
+    assert run.status == 2
+    says = " ".join(run.output.split())
+    assert "west: gpuctl_pool: template that cannot be evaluated: 'nothing' is undefined. Correct it." in says
+    assert "east: changed=0 failed=1" in says
+    assert "nodes" not in says
+    (ansible.directory / "host_vars" / "west.yml").write_text('gpuctl_pods: "{{ inventory_hostname }}"\n')
+    run = playbook(ansible, "status")
+    assert "west: gpuctl_pods: not a boolean: west. Use true or false" in run.output
+    assert run.output.count("gpuctl_pods") == 1
+    (ansible.directory / "host_vars" / "west.yml").write_text("gpuctl_pods: \"{{ inventory_hostname == 'west' }}\"\n")
+    assert playbook(ansible, "status").status == 0
+
+
 def test_the_status_of_all_clusters_is_one_screen(ansible: Ansible, clusters: dict[str, Cluster]) -> None:
     run = playbook(ansible, "status")
     assert run.status == 0, run.output

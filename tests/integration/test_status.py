@@ -54,6 +54,28 @@ def test_the_tables_and_below_them_why(ansible: Ansible, field: Field, namespace
     assert recorder.writes == []
 
 
+def test_the_pods_of_jobs_are_read_once(ansible: Ansible, field: Field, api: Api, namespace: str, recorder: Recorder):
+    """Those of jobs for their rows, all others for what is used, whether a pod is that of a job or not."""
+    node = field.nodes[0]
+    ansible.module("gpuctl_pool", name=field.pool("a"), nodes=[node])
+    job = training("one", resources={"pool": field.pool("a"), "gpu": 1})
+    ansible.job(definition=job, namespace=namespace, wait=True, wait_for="scheduled", wait_timeout=30)
+    uses = {"limits": {"nvidia.com/gpu": "1"}}
+    spec = {"nodeName": node, "containers": [{"name": "main", "image": "i", "resources": uses}]}
+    api.create("pod", {"metadata": {"name": "foreign"}, "spec": spec}, namespace)
+
+    def used(**options: object) -> int:
+        result = ansible.module("gpuctl_status", show=False, table="nodes", **options)
+        return next(row["gpu_used"] for row in result.result["nodes"] if row["node_name"] == node)
+
+    recorder.clear()
+    assert used(all_namespaces=True) == 2
+    pods = [request.query for request in recorder.requests if request.path.endswith("/pods")]
+    assert ["labelSelector=%21runwhere.ai" in each for each in pods] == [False, True], pods
+    assert used(namespaces=[namespace]) == 2
+    assert used(all_namespaces=True, pool=field.pool("a")) == 2
+
+
 TABLES = {
     "jobs": ("1 job: 1 Running", "NAME NAMESPACE KIND"),
     "nodes": ("NODE STATUS GPU TYPE GPUS USED FREE POOL",),

@@ -8,14 +8,16 @@ from collections.abc import Iterable
 from ..kube.client import Client
 from ..kube.errors import if_allowed
 from ..kube.resources import NODE, POD, UNFINISHED
+from ..labels import JOB_TYPE
 from .nodes import FAULTY, Node, PodUse, slim_node, slim_pod, with_use
 
 _SOME_NODES = 5  # One of them is usually ready.
 
 
-def read_uses(client: Client) -> list[PodUse]:
-    """All unfinished pods."""
-    return client.list_slim(POD, slim_pod, fields=UNFINISHED)
+def read_uses(client: Client, of_jobs: list[PodUse] | None = None) -> list[PodUse]:
+    """All unfinished pods. ``of_jobs``: those of jobs, if they have been read; only the others are read then."""
+    others = "" if of_jobs is None else f"!{JOB_TYPE}"
+    return [*(of_jobs or ()), *client.list_slim(POD, slim_pod, fields=UNFINISHED, labels=others)]
 
 
 def read_nodes_and_uses(client: Client) -> tuple[list[Node] | None, list[PodUse] | None]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ..cluster.declared import read_declared
 from ..cluster.lookup import not_found
-from ..cluster.nodes import Node, node_row, slim_node, with_use
+from ..cluster.nodes import Node, PodUse, node_row, slim_node, with_use
 from ..cluster.read_devices import with_devices
 from ..cluster.read_nodes import read_uses
 from ..jobs.job_options import JOB_KINDS
@@ -65,9 +65,9 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     unreadable: dict[str, str] = {}
     listed, own = in_requested_namespaces(task)
     job_task = task.with_options(_job_options(options, listed.options.namespaces))
-    job_task, jobs = read_permitted(job_task, read_jobs_info)
+    job_task, (jobs, uses) = read_permitted(job_task, read_jobs_info)
     quotas = _if_readable(unreadable, "quotas", lambda: _quota_rows(job_task)) or []
-    nodes, pools = _nodes_and_pools(task, unreadable)
+    nodes, pools = _nodes_and_pools(task, uses, unreadable)
     for problem in names_not_found(job_task, jobs["results"], {row["namespace"] for row in quotas}):
         raise _not_found_failure(problem)
     return {
@@ -134,11 +134,16 @@ def _quota_rows(task: Task[JobInfoOptions]) -> list[Row]:
     return read_quota_rows(task.with_options(options))
 
 
-def _nodes_and_pools(task: Task[StatusOptions], unreadable: dict[str, str]) -> tuple[list[Row], list[Row]]:
-    """Their rows; without pods, their usage is not known, and without declarations, pools without nodes are missing."""
+def _nodes_and_pools(
+    task: Task[StatusOptions], of_jobs: list[PodUse] | None, unreadable: dict[str, str]
+) -> tuple[list[Row], list[Row]]:
+    """Their rows; without pods, their usage is not known, and without declarations, pools without nodes are missing.
+
+    ``of_jobs``: what the pods of all jobs use, if they have been read.
+    """
     client = task.client()
     declared = read_declared(client, task.warn, again=True)
-    uses = _if_readable(unreadable, "usage", lambda: read_uses(client))
+    uses = _if_readable(unreadable, "usage", lambda: read_uses(client, of_jobs))
     nodes = _if_readable(unreadable, "nodes", lambda: client.list_slim(NODE, slim_node))
     if nodes is None:
         return [], []

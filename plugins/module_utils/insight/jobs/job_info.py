@@ -14,9 +14,12 @@ from ...cluster.autoscaler import autoscaler_problem, autoscaler_row
 from ...cluster.declared import know_accelerators
 from ...cluster.endpoints import SecretKey, access_urls, has_node_port, notebook_token
 from ...cluster.lookup import job_names, job_of_pod, jobs_of_sweep, namespaces_not_found, not_found, pool_not_found
+from ...cluster.nodes import PodUse as AcceleratorUse
+from ...cluster.nodes import slim_pod
 from ...cluster.read_jobs import WORKLOADS, without_managed_fields
 from ...cluster.read_nodes import node_address
 from ...cluster.read_reasons import by_time, reasons_of
+from ...cluster.related import is_unfinished
 from ...cluster.status import ENDED, needs_reason, status_of
 from ...jobs.job_options import JOB_KINDS
 from ...kube.errors import ApiError, KubeError, if_allowed
@@ -28,7 +31,7 @@ from ...namespaces import allowed_namespaces, listed_namespaces
 from ...options import option
 from ...redaction import live_secret_values, masked_object, redact_messages
 from ...task import ModuleSpec, Task, TaskFailed
-from ..fitting_lists import list_fitting
+from ..fitting_lists import list_fitting, namespaces_left_out
 from ..history.gone_run import gone_run_message
 from ..prometheus.current_use import PodUse, read_current_use, use_of_job
 from ..prometheus.prometheus_client import open_prometheus
@@ -67,7 +70,7 @@ InfoTask = Task[JobInfoOptions]
 def run(task: InfoTask) -> dict[str, Any]:
     """Warns of what the options name and the cluster does not have: an empty list alone may be a misspelling."""
     task, own = in_requested_namespaces(task)
-    task, found = read_permitted(task, read_jobs_info)
+    task, (found, _uses) = read_permitted(task, read_jobs_info)
     problems = list(names_not_found(task, found["results"]))
     if problems and task.options.must_exist:
         raise TaskFailed("\n".join(problems), not_found=problems)
@@ -76,18 +79,21 @@ def run(task: InfoTask) -> dict[str, Any]:
     return {**found, "namespace": own}
 
 
-def read_jobs_info(task: InfoTask) -> dict[str, Any]:
-    """The jobs; those of the job whose pod is named if no job is, or of the sweep."""
-    found = _read_rows(task)
+def read_jobs_info(task: InfoTask) -> tuple[dict[str, Any], list[AcceleratorUse] | None]:
+    """The jobs; those of the job whose pod is named if no job is, or of the sweep.
+
+    And what the unfinished pods of jobs use, if those of the whole cluster were read: nobody has to read them again.
+    """
+    found, uses = _read_rows(task)
     options = task.options
     if not options.name or found["results"]:
-        return found
+        return found, uses
     places = listed_namespaces(task, options.namespaces or None)
     if job := job_of_pod(task.client(), options.name, places):
         return _read_rows(task.with_options(replace(options, namespaces=[job[0]], name=job[1])))
     if options.sweep is None and jobs_of_sweep(task.client(), options.name, places):
         return _read_rows(task.with_options(replace(options, name=None, sweep=options.name)))
-    return found
+    return found, uses
 
 
 def names_not_found(
@@ -115,7 +121,7 @@ def names_not_found(
             yield f"job not found: {options.name}. {gone}" if gone else not_found("job", options.name, names, advice)
 
 
-def _read_rows(task: InfoTask) -> dict[str, Any]:
+def _read_rows(task: InfoTask) -> tuple[dict[str, Any], list[AcceleratorUse] | None]:
     """Lists each kind of object in all namespaces at once, or in each of those named.
 
     Only workloads are indispensable, and pods if they are requested: without the permission to read events, services
@@ -127,7 +133,7 @@ def _read_rows(task: InfoTask) -> dict[str, Any]:
     know_accelerators(task.client(), task.warn, specs)
     tokens = _notebook_tokens(task, workloads)
     stuck = {job: obj for job, obj in workloads.items() if needs_reason(obj)}
-    rows, pods = _read_pods(task, workloads, stuck, now)
+    rows, pods, uses = _read_pods(task, workloads, stuck, now)
     events = _read_warnings(task, stuck, workloads)
     scalers = _read_autoscalers(task, workloads)
     problems = {job: problem for job, obj in scalers.items() if (problem := autoscaler_problem(obj))}
@@ -153,12 +159,13 @@ def _read_rows(task: InfoTask) -> dict[str, Any]:
         results += [malformed_job_row(malformed) for malformed in _malformed_of_kinds(task, *WORKLOADS)]
     pods_of_jobs = [pod for job in workloads for pod in rows[job]]
     pods_of_jobs += [malformed_pod_row(malformed) for malformed in _malformed_of_kinds(task, POD)]
-    return {
+    result = {
         "changed": False,
         "results": results,
         **({"pods": pods_of_jobs} if task.options.pods else {}),
         **({"unmanaged": _unmanaged(task)} if task.options.unmanaged else {}),
     }
+    return result, uses
 
 
 MODULE = ModuleSpec(JobInfoOptions, run)
@@ -281,18 +288,21 @@ def _list_namespaces(
 
 def _read_pods(
     task: InfoTask, workloads: dict[Job, Object], stuck: dict[Job, Object], now: datetime
-) -> tuple[dict[Job, Objects], dict[Job, Objects]]:
-    """Rows of the pods if requested, and the whole pods of stuck jobs. Nothing else: there may be tens of thousands."""
+) -> tuple[dict[Job, Objects], dict[Job, Objects], list[AcceleratorUse] | None]:
+    """Rows of the pods if requested, the whole pods of stuck jobs, and what all use if these are those of the whole
+    cluster. Nothing else: there may be tens of thousands."""
     wants_rows = task.options.pods or task.options.details
     rows: dict[Job, Objects] = defaultdict(list)
     whole: dict[Job, Objects] = defaultdict(list)
     if not (stuck or (wants_rows and workloads)):
-        return rows, whole
+        return rows, whole, None
+    reads_all = _reads_all(task)
 
-    def slim(pod: Object) -> tuple[Job, Object | None, Object | None]:
+    def slim(pod: Object) -> tuple[Job, Object | None, Object | None, AcceleratorUse | None]:
         job = _job_of(pod)
         row = pod_row(pod, now) if wants_rows and job in workloads else None
-        return job, row, without_managed_fields(pod) if job in stuck else None
+        use = slim_pod(pod) if reads_all and is_unfinished(pod) else None
+        return job, row, without_managed_fields(pod) if job in stuck else None, use
 
     try:
         found = [
@@ -302,14 +312,24 @@ def _read_pods(
         ]
     except ApiError as error:
         if error.is_forbidden and not wants_rows:
-            return rows, whole
+            return rows, whole, None
         raise
-    for job, row, pod in found:
+    uses = []
+    for job, row, pod, use in found:
         if row:
             rows[job].append(row)
         if pod:
             whole[job].append(pod)
-    return rows, whole
+        if use:
+            uses.append(use)
+    return rows, whole, uses if reads_all and not namespaces_left_out(task.client()) else None
+
+
+def _reads_all(task: InfoTask) -> bool:
+    """Whether the pods of all jobs of the cluster are listed, so that what they use is known."""
+    options = task.options
+    filters = (options.name, options.kind, options.pool, options.sweep, options.label_selectors)
+    return not any(filters) and listed_namespaces(task, options.namespaces or None) is None
 
 
 def _pod_selectors(task: InfoTask, workloads: dict[Job, Object]) -> set[str]:
