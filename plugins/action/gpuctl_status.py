@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.overview import TABLES, merged_tables
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.reporter import RARELY
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.action_plugin import action_plugin
 from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.cluster_hosts import (
@@ -27,6 +28,12 @@ from ansible_collections.runwhere.gpuctl.plugins.plugin_utils.terminal import (
 )
 
 
+def _without_rows(result: Any) -> Any:
+    if not isinstance(result, Mapping):
+        return result
+    return {key: [] if key in TABLES and isinstance(value, list) else value for key, value in result.items()}
+
+
 class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
     """Run the module, and print what it returns as tables; with ``watch`` again and again."""
 
@@ -34,9 +41,11 @@ class ActionModule(action_plugin(__name__)):  # type: ignore[misc]
         registered = self._task.args.get("clusters")
         if isinstance(registered, str):
             found = registered_by_clusters(registered, task_vars or {})
-            # As one text, of which nothing is to be validated: thousands of rows would be copied one by one for that.
-            self._task.args["clusters"] = json.dumps(found, default=str)
+            # Without rows, which the tasks of the clusters have made fit to be shown: that takes long with thousands.
+            self._task.args["clusters"] = {name: _without_rows(each) for name, each in found.items()}
         result: dict[str, Any] = super().run(tmp, task_vars)
+        if isinstance(registered, str) and "clusters" in result:
+            result |= merged_tables(found)
         if "jobs" not in result or self._task.no_log or not boolean(self._task.args.get("show", True), strict=False):
             return result
         # As data, it is for a program, which a title would confuse; what is of several clusters names them.

@@ -15,7 +15,6 @@ from ..cluster.nodes import Node, PodUse, node_row, slim_node, with_use
 from ..cluster.read_devices import with_devices
 from ..cluster.read_nodes import read_uses
 from ..jobs.job_options import JOB_KINDS
-from ..kube.answer import read_json
 from ..kube.errors import ApiError
 from ..kube.resources import NODE
 from ..listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, read_permitted
@@ -57,9 +56,7 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     """
     options = task.options
     if options.clusters is not None:
-        given = options.clusters  # by the action plugin as JSON, if a variable has them
-        clusters = read_json(given.encode(errors="replace")) or {} if isinstance(given, str) else given
-        return {**merged_status(clusters), "format": options.format}
+        return {**merged_status(options.clusters), "format": options.format}
     if options.watch is not None and options.watch < 1:
         raise TaskFailed(f"watch: {options.watch} is below 1. Give the seconds between two reads.")
     unreadable: dict[str, str] = {}
@@ -86,7 +83,7 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
 MODULE = ModuleSpec(StatusOptions, run)
 
 
-_TABLES = ("jobs", "pods", "quotas", "pools", "nodes")
+TABLES = ("jobs", "pods", "quotas", "pools", "nodes")
 
 
 def merged_status(clusters: Any) -> dict[str, Any]:
@@ -97,9 +94,8 @@ def merged_status(clusters: Any) -> dict[str, Any]:
     if not clusters or not isinstance(clusters, Mapping):
         raise TaskFailed("O(clusters): no results. Give it the result of at least one cluster, or leave it out.")
     merged: dict[str, Any] = {"changed": False, "clusters": [], "namespace": None, "unreadable": {}}
-    merged |= {table: [] for table in _TABLES}
     for name, result in clusters.items():
-        is_read = isinstance(result, Mapping) and all(isinstance(result.get(table), list) for table in _TABLES)
+        is_read = _is_read(result)
         if not is_read and not (isinstance(result, Mapping) and result.get("msg")):
             raise TaskFailed(
                 f"O(clusters): that of {name} is no result of M(gpuctl_status). Register its task for each host."
@@ -110,11 +106,21 @@ def merged_status(clusters: Any) -> dict[str, Any]:
             "is_found": "not_found" not in result,
         }
         merged["clusters"].append({**about, **{key: result.get(key) for key in ("namespace", "unreadable")}})
-        for table in _TABLES if is_read else ():
-            merged[table] += ({"cluster": name, **row} for row in result[table])
     if not any(each["is_found"] for each in merged["clusters"]):
         raise TaskFailed("\n".join(dict.fromkeys(each["error"] for each in merged["clusters"])))
-    return merged
+    return {**merged, **merged_tables(clusters)}
+
+
+def merged_tables(clusters: Mapping[str, Any]) -> dict[str, list[Row]]:
+    """The rows of all results that have some; each names its cluster."""
+    read = {name: result for name, result in clusters.items() if _is_read(result)}
+    return {
+        table: [{"cluster": name, **row} for name, result in read.items() for row in result[table]] for table in TABLES
+    }
+
+
+def _is_read(result: Any) -> bool:
+    return isinstance(result, Mapping) and all(isinstance(result.get(table), list) for table in TABLES)
 
 
 def _job_options(options: StatusOptions, namespaces: list[str] | None) -> JobInfoOptions:
