@@ -67,11 +67,17 @@ class Rulebook:
 
 @contextmanager
 def rulebook(
-    directory: Path, name: str, environment: Mapping[str, str], variables: Mapping[str, Any], *arguments: str
+    directory: Path,
+    name: str,
+    environment: Mapping[str, str],
+    variables: Mapping[str, Any],
+    *arguments: str,
+    groups: Mapping[str, Any] | None = None,
 ) -> Iterator[Rulebook]:
-    """Run ``name``, of the collection or a file, on localhost, until the block ends."""
+    """Run ``name``, of the collection or a file, until the block ends. The inventory has localhost, and ``groups``."""
     inventory, given = directory / "inventory.yml", directory / "variables.yml"
-    inventory.write_text("all: {hosts: {localhost: {ansible_connection: local}}}\n")
+    hosts = {"localhost": {"ansible_connection": "local"}}
+    inventory.write_text(yaml.safe_dump({"all": {"hosts": hosts, "children": dict(groups or {})}}))
     given.write_text(yaml.safe_dump(dict(variables)))
     kept = {key: text for key, text in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBECONFIG", "GPUCTL_"))}
     process = subprocess.Popen(

@@ -87,15 +87,19 @@ def test_the_life_of_a_training(api: Api, namespace: str, watcher: EventWatcher)
     }
     assert (ended["old_status"], ended["status"]) == ("Running", "Succeeded")
     assert ended["message"] == f"Training llm in namespace {namespace} succeeded."
+    assert ended["cluster"] is None
 
 
-def test_a_failure_says_why_and_keeps_secrets(api: Api, namespace: str, watcher: EventWatcher) -> None:
+def test_a_failure_says_why_and_where_and_keeps_secrets(api: Api, namespace: str, watcher: EventWatcher) -> None:
+    watcher.args["cluster"] = "east"
     with watcher:
         submit(api, namespace, name="llm", run=1, code=3)
         failed = watcher.one("job.failed", "llm")
     assert watcher.seen("llm") == ["job.submitted", "job.started", "job.failed"]
     assert failed["exit_code"] == 3
     assert "exit code 3" in failed["reason"]
+    assert failed["cluster"] == "east"
+    assert failed["message"].startswith(f"Cluster east: Training llm in namespace {namespace} failed: ")
     assert failed["last_lines"]
     assert "s3cret" not in str(watcher.events)
 

@@ -80,16 +80,28 @@ def test_a_failure_reaches_a_webhook_once_over_a_restart(cluster: Cluster, api: 
 
 
 def test_the_other_rulebooks(cluster: Cluster, api: Api, tmp_path: Path) -> None:
-    """A lost node's jobs are started elsewhere, and an alert is sent once. One process: Java takes seconds to start."""
+    """A lost node's jobs are started elsewhere, of one cluster of two, and an alert is sent once.
+
+    One process: Java takes seconds to start.
+    """
     together = tmp_path / "together.yml"
     texts = [(RULEBOOKS / f"{name}.yml").read_text(encoding="utf-8") for name in ("requeue", "alerts")]
     together.write_text(yaml.safe_dump([ruleset for text in texts for ruleset in yaml.safe_load(text)]))
     port = _free_port()
     variables = {"gpuctl_namespaces": ["default"], "gpuctl_alert_token": TOKEN, "gpuctl_alert_port": port}
     labels = {"runwhere.ai/job-type": "training", "app.kubernetes.io/managed-by": "runwhere.gpuctl"}
-    with http_receiver() as receiver:
+    variables["gpuctl_cluster"] = "east"
+    with http_receiver() as receiver, Cluster(nodes=1).running() as west:
+        west.kubeconfig(tmp_path / "west")
+        submit(Api(str(tmp_path / "west")), "default", name="llm")
+        of_west = eventually(lambda: _running_pod(Api(str(tmp_path / "west")), "llm"))
+        hosts = {
+            name: {"ansible_connection": "local", "gpuctl_cluster_kubeconfig": str(tmp_path / path)}
+            for name, path in (("east", "kubeconfig"), ("west", "west"))
+        }
+        groups = {"gpuctl_clusters": {"hosts": hosts}}
         environment = {"K8S_AUTH_KUBECONFIG": str(tmp_path / "kubeconfig"), "GPUCTL_NOTIFY_URL": receiver.url}
-        with rulebook(tmp_path, str(together), environment, variables) as running:
+        with rulebook(tmp_path, str(together), environment, variables, groups=groups) as running:
             running.wait_for("watching")
             submit(api, "default", name="llm")
             pod = eventually(lambda: _running_pod(api, "llm"))
@@ -103,6 +115,8 @@ def test_the_other_rulebooks(cluster: Cluster, api: Api, tmp_path: Path) -> None
             eventually(lambda: len(receiver.requests) > 1, 90)
             running.stop()
         told = [request.json for request in receiver.requests]
+        untouched = _running_pod(Api(str(tmp_path / "west")), "llm")
+    assert untouched["metadata"]["uid"] == of_west["metadata"]["uid"]
     assert moved["metadata"]["labels"].items() >= labels.items()
     assert [(each["title"], each["event"]["status"]) for each in told] == [
         ("alert llm", "firing"),

@@ -72,6 +72,7 @@ def test_each_alert_is_an_event(alert: Filter) -> None:
         "namespace": "ml",
         "pool": "a100",
         "node": None,
+        "cluster": None,
         "severity": "warning",
         "labels": firing()["labels"],
         "annotations": {"summary": "GpuIdle of llm"},

@@ -72,7 +72,14 @@ _MOST_ALERTS = 1_000  # of one payload
 _MOST_LABELS = 64  # Prometheus' own limits have this order of magnitude
 _LONGEST_NAME = 128
 _LONGEST_VALUE = 4_096
-_LABELS = {"job": "job_name", "namespace": "namespace", "pool": "pool", "node": "node", "severity": "severity"}
+_LABELS = {
+    "job": "job_name",
+    "namespace": "namespace",
+    "pool": "pool",
+    "node": "node",
+    "cluster": "cluster",  # an external label of Prometheus
+    "severity": "severity",
+}
 
 # Those that were passed on, the newest last. ansible-rulebook loads the file once for each source.
 _seen: OrderedDict[str, None] = OrderedDict()

@@ -40,6 +40,13 @@ options:
     description: Namespaces that O(namespaces) may name, as for the modules. E(GPUCTL_ALLOWED_NAMESPACES) narrows them further.
     type: list
     elements: str
+  cluster:
+    description:
+      - Name of the cluster, as each event has it in C(cluster) and in its C(message). Without it, C(cluster) is null.
+      - For several clusters, give each a source of its own, with its connection and a state file, and here the name of its host in the
+        inventory. Rules can then act in the cluster that an event is about, with C(gpuctl_hosts) of the playbooks, or with the limit of a job
+        template.
+    type: str
   types:
     description: Report only events of these types. The default is all of them.
     type: list

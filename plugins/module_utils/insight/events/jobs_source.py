@@ -70,6 +70,7 @@ _HANDLED = 1.0  # seconds after which a rule engine has handled what it has take
 @dataclass(frozen=True, kw_only=True)
 class JobsSourceOptions(NamespaceOptions, PrometheusOptions):
     namespaces: list[str] | None = option("list", elements="str", aliases=["namespace"])
+    cluster: str | None = option("str")
     types: list[str] | None = option("list", elements="str", choices=list(EVENT_TYPES))
     state_file: str | None = option("path")
     since: int = option("int", default=0)
@@ -461,7 +462,9 @@ class JobsSource:
 
     def _hand_over(self, event: dict[str, Any]) -> None:
         if not self._stopped and (not self._options.types or event["type"] in self._options.types):
-            self._deliver(event)
+            cluster = self._options.cluster or None
+            named = {"message": f"Cluster {cluster}: {event['message']}"} if cluster else {}
+            self._deliver({**event, "cluster": cluster, **named})
             self._delivered = time.monotonic()
             self._state.flush()  # A consumer that takes an event has handled the one before.
 
