@@ -20,7 +20,8 @@ description:
     V(none), not 0.
   - Partitions and shares are counted in their own units, one column for each resource. How much of a GPU one is depends on the GPU, so
     they are not added to GPU-hours.
-  - Sends the same number of requests whatever the number of jobs, except for pages of lists.
+  - Sends the same number of requests whatever the number of jobs, except for pages of lists. Prometheus is asked for each V(month) that
+    O(group_by) counts by itself.
 options:
   range:
     description:
@@ -31,11 +32,12 @@ options:
     description:
       - What each row stands for; several values make a row for each combination. The default is V(team). A V(team) is a namespace.
         A V(user) is that of AWX, or else of Kubernetes, or else of the host that submitted the job. A V(gpu_type) is that of the node, if
-        it is still there, or else what the job asked for.
+        it is still there, or else what the job asked for. With a V(month) of the calendar, in UTC, each month is counted by itself; a pod or
+        job of two months is one in both.
       - Pods with GPUs that are not of gpuctl are in the row V(not of gpuctl) of jobs, users and sweeps, as long as they are there.
     type: list
     elements: str
-    choices: [job, user, team, pool, sweep, gpu_type]
+    choices: [job, user, team, pool, sweep, gpu_type, month]
   namespaces:
     description:
       - Count only jobs of these namespaces. The default is the one in which M(runwhere.gpuctl.gpuctl_job) would act.
@@ -135,6 +137,9 @@ results:
       type: float
     idle_hours:
       description: Of these, those with a lower utilization. V(none) if it is not known.
+      type: float
+    stuck_hours:
+      description: Of the idle hours, those of pods that never were busy in the range, or the month. V(none) if it is not known.
       type: float
     coverage:
       description: Part of the held hours whose utilization is known, from 0 to 1. V(none) without measurements.

@@ -95,7 +95,7 @@ def _merged_usage(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dic
     shared = set.intersection(*(set(result["notes"]) for result in results))
     own = {name: [note for note in result["notes"] if note not in shared] for name, result in read.items()}
     return {
-        "results": sorted(rows, key=lambda row: -row["held_hours"]),
+        "results": sorted(rows, key=lambda row: (row.get("month", ""), -row["held_hours"])),
         "group_by": ["cluster", *results[0]["group_by"]],
         "start": min(result["start"] for result in results),
         "end": max(result["end"] for result in results),
@@ -108,17 +108,9 @@ def _merged_usage(rows: list[dict[str, Any]], read: Mapping[str, Result]) -> dic
 
 
 _ADDED = (
-    *("gpu_hours", "held_hours", "busy_hours", "idle_hours", "queued_hours", "estimated_hours", "energy_kwh"),
-    *(
-        "opportunistic_hours",
-        "gpus_given_back",
-        "gpus_reclaimed",
-        "reclaimed_hours",
-        "cost",
-        "unpriced_hours",
-        "jobs",
-        "pods",
-    ),
+    *("gpu_hours", "held_hours", "busy_hours", "idle_hours", "stuck_hours", "queued_hours", "estimated_hours"),
+    *("energy_kwh", "opportunistic_hours", "gpus_given_back", "gpus_reclaimed", "reclaimed_hours"),
+    *("cost", "unpriced_hours", "jobs", "pods"),
 )
 
 

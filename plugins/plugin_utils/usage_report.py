@@ -25,6 +25,7 @@ _TITLES = {
     "pool": "POOL",
     "sweep": "SWEEP",
     "gpu_type": "GPU TYPE",
+    "month": "MONTH",
 }
 _MOST_BARS = 30
 _MUCH = 0.1
@@ -75,6 +76,7 @@ def _usage_table(result: Mapping[str, Any]) -> Table:
     figures = [
         Column("busy", "BUSY h", numeric=True),
         Column("idle", "IDLE h", numeric=True),
+        Column("stuck", "NEVER BUSY h", drop=4, optional=True, numeric=True),
         Column("covered", "MEASURED", numeric=True, on="page"),
         Column("queued", "QUEUED h", drop=2, numeric=True),
         Column("yields", "OPPORTUNISTIC h", drop=4, optional=True, numeric=True),
@@ -107,7 +109,16 @@ def usage_csv(result: Mapping[str, Any]) -> str:
     """A row for each group and resource; what is not known is an empty cell."""
     names = result["group_by"]
     figures = (
-        *("gpu_hours", "held_hours", "busy_hours", "idle_hours", "queued_hours", "coverage", "estimated_hours"),
+        *(
+            "gpu_hours",
+            "held_hours",
+            "busy_hours",
+            "idle_hours",
+            "stuck_hours",
+            "queued_hours",
+            "coverage",
+            "estimated_hours",
+        ),
         *("opportunistic_hours", "gpus_given_back", "gpus_reclaimed", "reclaimed_hours"),
         *("peak_memory_bytes", "energy_kwh", "cost", "unpriced_hours", "jobs", "pods"),
     )
@@ -138,7 +149,9 @@ def _usage_figures(result: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
         known = totals["busy_hours"] + totals["idle_hours"]
         share = f"{100 * totals['busy_hours'] / known:.0f} %" if known else _UNKNOWN
         found.append(("Busy", share, f"of the {_percent_text(totals['coverage'])} that is measured"))
-        found.append(("Idle", f"{_hours_text(totals['idle_hours'])} h", "held, and not used"))
+        never = f", {_hours_text(totals['stuck_hours'])} h of them by pods that never were busy"
+        idle = f"held, and not used{never if totals['stuck_hours'] else ''}"
+        found.append(("Idle", f"{_hours_text(totals['idle_hours'])} h", idle))
     found.append(("Queued", f"{_hours_text(totals['queued_hours'])} h", "GPUs that pods waited for"))
     if totals["opportunistic_hours"]:
         given = f"of jobs that yield, which gave back {number_of(totals['gpus_given_back'], 'GPU')}"
@@ -186,6 +199,8 @@ def _meaning(totals: Row) -> list[str]:
     ]
     if totals["busy_hours"] is not None:
         found.append("Busy and idle: what exporters measured. What they did not tell is neither.")
+    if totals["stuck_hours"]:
+        found.append("Never busy: of the idle hours, those of pods that did nothing in all of the range.")
     if totals["opportunistic_hours"]:
         found.append("Opportunistic: of the held hours, those of jobs that yield. Given back: GPUs of preempted pods.")
     if totals["gpus_reclaimed"] or totals["reclaimed_hours"]:
@@ -210,6 +225,7 @@ def _usage_cells(row: Row) -> dict[str, Any]:
         **{f"part {resource}": _hours_text(hours) for resource, hours in held.items()},
         "busy": "?" if row["busy_hours"] is None else _hours_text(row["busy_hours"]),
         "idle": "?" if row["idle_hours"] is None else _hours_text(row["idle_hours"]),
+        "stuck": _hours_text(row["stuck_hours"]) if row["stuck_hours"] else None,
         "covered": "?" if row["coverage"] is None else _percent_text(row["coverage"]),
         "queued": _hours_text(row["queued_hours"]),
         "yields": _hours_text(row["opportunistic_hours"]) if row["opportunistic_hours"] else None,

@@ -198,6 +198,22 @@ def test_a_part_of_the_range_has_its_part_of_the_hours(world: World, server: Pro
 
 
 @needs_prometheus
+def test_each_month_is_counted_by_itself(world: World, server: Prometheus):
+    """The first four hours of the schedule are in July."""
+    options = {"group_by": ["month", "team"], "prometheus_url": server.url}
+    result = world.usage(**options)
+    parts = {"2026-07": (0, 4 * 3600), "2026-08": (4 * 3600, RANGE)}
+    assert list(dict.fromkeys(row["month"] for row in result["results"])) == list(parts)
+    for month, (since, until) in parts.items():
+        own = world.usage(**{**options, "group_by": ["team"]}, start=text(since), end=text(until))["results"]
+        assert [row for row in result["results"] if row["month"] == month] == [{"month": month, **row} for row in own]
+    whole = world.usage(**{**options, "group_by": ["team"]})
+    added = ("gpu_hours", "held_hours", "busy_hours", "idle_hours", "queued_hours", "capacity_hours")
+    totals, expected = ({**each["totals"], **each} for each in (result, whole))
+    assert {name: totals[name] for name in added} == pytest.approx({n: expected[n] for n in added}, rel=ONE_PERCENT)
+
+
+@needs_prometheus
 def test_the_playbook_prints_a_table_and_writes_files(world: World, server: Prometheus, tmp_path: Path):
     playbook = str(ROOT / "playbooks" / "usage.yml")
     given = {

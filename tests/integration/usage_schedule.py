@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
-ZERO = datetime(2026, 8, 3, 6, tzinfo=timezone.utc).timestamp()
+ZERO = datetime(2026, 7, 31, 20, tzinfo=timezone.utc).timestamp()
 RANGE = 12 * 3600
 TEAMS = ("team-a", "team-b", "team-c")
 USERS = ("alice", "bob", "carol", "dave")

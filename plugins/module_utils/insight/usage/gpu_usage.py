@@ -17,13 +17,14 @@ from typing import Any
 from ...accelerators.catalog import DEVICES, PARTITIONS, SHARES, DeviceResource, catalog
 from ...cluster.pod_times import Hold
 
-GROUPS = ("job", "user", "team", "pool", "sweep", "gpu_type")
+GROUPS = ("job", "user", "team", "pool", "sweep", "gpu_type", "month")
 NOT_KNOWN = "not known"
 OTHERS = "not of gpuctl"
 DEFAULT_PRICE = "default"
 
 _COUNTED = (DEVICES, PARTITIONS, SHARES)
 _HOUR = 3600.0
+_ALL = 0.999  # of what was measured, but for rounding
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Use:
     given_back: int = 0  # devices, partitions and shares, when the scheduler preempted it in the range
     reclaimed: int = 0  # the same, when gpuctl_idle stopped it in the range
     reclaimed_hours: float = 0.0  # in which it was stopped, and nobody resumed it
+    month: str = ""  # of the part of the range that this is about, such as 2026-08
 
     @cached_property
     def counted(self) -> float:
@@ -122,6 +124,7 @@ class UsageRow:
     queued: float = 0.0
     known: float = 0.0
     idle: float = 0.0
+    stuck: float = 0.0
     peak_memory: float | None = None
     energy: float | None = None
     cost: float | None = None
@@ -152,8 +155,10 @@ class UsageRow:
         self.queued += use.queued
         # Samples are as long as their interval, so they may come to a little more than what was held.
         known = min(measured.known or 0.0, counted)
+        idle = min(measured.idle, known)
         self.known += known
-        self.idle += min(measured.idle, known)
+        self.idle += idle
+        self.stuck += idle if idle >= known * _ALL else 0.0
         self.peak_memory = _combine_known(self.peak_memory, measured.peak_memory, max)
         self.energy = _combine_known(self.energy, measured.energy, lambda one, other: one + other)
         if use.owner.managed and counted:
@@ -174,6 +179,7 @@ class UsageRow:
             "held_hours": _rounded_hours(self.counted),
             "busy_hours": _rounded_hours(self.known - self.idle) if known else None,
             "idle_hours": _rounded_hours(self.idle) if known else None,
+            "stuck_hours": _rounded_hours(self.stuck) if known else None,
             "queued_hours": _rounded_hours(self.queued),
             "coverage": round(min(1.0, self.known / self.counted), 4) if is_measured and self.counted else None,
             "estimated_hours": _rounded_hours(self.estimated),
@@ -195,14 +201,17 @@ class UsageRow:
 def usage_rows(
     uses: Iterable[Use], group_by: Sequence[str], prices: Mapping[str, float]
 ) -> tuple[list[UsageRow], UsageRow]:
-    """The groups, those that held most first, and the sum of all."""
+    """The groups, those that held most first, those of each month after the other, and the sum of all."""
     groups: dict[tuple[str, ...], UsageRow] = {}
     total = UsageRow(())
     for use in uses:
         key = tuple(group_name(use, name) for name in group_by)
         groups.setdefault(key, UsageRow(key)).add(use, prices)
         total.add(use, prices)
-    return sorted(groups.values(), key=lambda row: (-row.counted, row.group)), total
+    month = group_by.index("month") if "month" in group_by else None
+    return sorted(
+        groups.values(), key=lambda row: ("" if month is None else row.group[month], -row.counted, row.group)
+    ), total
 
 
 def group_name(use: Use, group: str) -> str:
@@ -217,6 +226,7 @@ def group_name(use: Use, group: str) -> str:
         "pool": owner.pool,
         "sweep": f"{owner.namespace}/{owner.sweep}" if owner.sweep else "none",
         "gpu_type": use.gpu_type,
+        "month": use.month,
     }
     return values[group] or NOT_KNOWN
 

@@ -8,9 +8,9 @@ devices did. Each is a fixed number of lists or queries, whatever the number of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ...accelerators.catalog import DEVICES
@@ -22,7 +22,7 @@ from ...namespaces import listed_namespaces
 from ...options import option
 from ...task import ModuleSpec, Task
 from ...wording import worded
-from ..prometheus.prometheus_client import open_prometheus
+from ..prometheus.prometheus_client import Prometheus, open_prometheus
 from ..prometheus.prometheus_options import prometheus_settings
 from .cluster_usage import Seen, owner_of_run, read_cluster, shared_on, uses_of
 from .gpu_usage import GROUPS, Owner, Use, usage_rows, with_measurements
@@ -47,19 +47,20 @@ def run(task: UsageTask) -> dict[str, Any]:
     prices = given_prices(options)
     task, own = in_requested_namespaces(task)
     task, seen = read_permitted(task, read_cluster)
-    measured = _measured_usage(task, since, until)
-    uses = uses_of(seen, since.timestamp(), until.timestamp())
-    notes = list(seen.notes)
-    if measured is not None:
-        uses = with_measurements(uses, measured.pods, 2 * measured.step / 3600)
-        uses += only_measured(uses, measured, seen)
-        notes += measured.notes
-        notes += [measured.absence] if measured.absence and any(use.counted for use in uses) else []
+    prometheus = _prometheus(task)
+    uses: list[Use] = []
+    notes, capacities = list(seen.notes), []
+    for start, end in months_of(since, until) if "month" in group_by else [(since, until)]:
+        used, capacity, said = _part_of_range(task, seen, prometheus, start.timestamp(), end.timestamp())
+        uses += (replace(use, month=f"{start:%Y-%m}") for use in used)
+        capacities.append(capacity)
+        notes += (note for note in said if note not in notes)
     groups, total = usage_rows(uses, group_by, prices)
-    has_prices, is_measured = bool(prices), measured is not None
+    has_prices, is_measured = bool(prices), prometheus is not None
     rows = [row.result(group_by, has_prices=has_prices, is_measured=is_measured) for row in groups]
     totals = total.result((), has_prices=has_prices, is_measured=is_measured)
-    capacity = _capacity_hours(seen, since.timestamp(), until.timestamp(), measured)
+    known = [hours for hours in capacities if hours is not None]
+    capacity = sum(known) if len(known) == len(capacities) else None
     whole = sum(hours for use in uses for row, hours in use.rows if row.kind == DEVICES)
     return {
         "changed": False,
@@ -89,17 +90,40 @@ MODULE = ModuleSpec(UsageInfoOptions, run, report="usage")
 # -- what Prometheus knows ---------------------------------------------------------------------------------------------
 
 
-def _measured_usage(task: UsageTask, since: datetime, until: datetime) -> MeasuredUsage | None:
-    """None without Prometheus, or where none is given and it is not required."""
+def months_of(since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """The range in parts, one for each month of the calendar, in UTC."""
+    while since < until:
+        following = (since.replace(day=1, hour=0, minute=0, second=0, microsecond=0) + timedelta(days=31)).replace(
+            day=1
+        )
+        yield since, min(following, until)
+        since = following
+
+
+def _part_of_range(
+    task: UsageTask, seen: Seen, prometheus: Prometheus | None, since: float, until: float
+) -> tuple[list[Use], float | None, list[str]]:
+    """What pods used, the hours of devices that there were, and notes about both."""
+    uses = uses_of(seen, since, until)
+    if prometheus is None:
+        return uses, _capacity_hours(seen, since, until, None), []
+    namespaces = listed_namespaces(task, task.options.namespaces or None)
+    measured = read_measured(prometheus, since, until, task.options.idle_below, namespaces)
+    uses = with_measurements(uses, measured.pods, 2 * measured.step / 3600)
+    uses += only_measured(uses, measured, seen)
+    absence = [measured.absence] if measured.absence and any(use.counted for use in uses) else []
+    return uses, _capacity_hours(seen, since, until, measured), [*measured.notes, *absence]
+
+
+def _prometheus(task: UsageTask) -> Prometheus | None:
+    """None where none is given and it is not required."""
     options = task.options
     if options.use_prometheus == "never":
         return None
     is_set = prometheus_settings(options, task.environ).is_set
     if options.use_prometheus == "auto" and not is_set:
         return None
-    prometheus = open_prometheus(task, options)
-    namespaces = listed_namespaces(task, options.namespaces or None)
-    return read_measured(prometheus, since.timestamp(), until.timestamp(), options.idle_below, namespaces)
+    return open_prometheus(task, options)
 
 
 def only_measured(uses: Iterable[Use], measured: MeasuredUsage, seen: Seen) -> list[Use]:

@@ -30,7 +30,16 @@ def device_hours(hours: float, name: str = "nvidia.com/gpu") -> Row:
 def figures(hours: float, **others: Any) -> Row:
     found = {"gpu_hours": hours, "held_hours": hours, "queued_hours": 0.5, "estimated_hours": 0.0, "jobs": 2, "pods": 3}
     found |= {"opportunistic_hours": 0.0, "gpus_given_back": 0, "gpus_reclaimed": 0, "reclaimed_hours": 0.0}
-    unknown = ("busy_hours", "idle_hours", "coverage", "peak_memory_bytes", "energy_kwh", "cost", "unpriced_hours")
+    unknown = (
+        "busy_hours",
+        "idle_hours",
+        "stuck_hours",
+        "coverage",
+        "peak_memory_bytes",
+        "energy_kwh",
+        "cost",
+        "unpriced_hours",
+    )
     return {**found, **dict.fromkeys(unknown), "accelerators": [device_hours(hours)], **others}
 
 

@@ -16,6 +16,7 @@ FIGURES: dict[str, Any] = {
     "held_hours": 9.0,
     "busy_hours": 6.0,
     "idle_hours": 3.0,
+    "stuck_hours": 0.0,
     "queued_hours": 0.5,
     "opportunistic_hours": 0.0,
     "gpus_given_back": 0,
@@ -61,6 +62,16 @@ def test_shared_memory_is_in_gibibytes() -> None:
         "TEAM    GPU h  nvidia.com/gpumem GiB·h  1g.10gb h  BUSY h  IDLE h  QUEUED h  JOBS",
         "team-a    8.0                      2.0        1.0     6.0     3.0       0.5     3",
     ]
+
+
+def test_what_never_was_busy_is_shown_where_there_is_some() -> None:
+    figures = {**FIGURES, "accelerators": FIGURES["accelerators"][:1], "stuck_hours": 1.5}
+    usage = {**USAGE, "results": [{**figures, "team": "team-a"}], "totals": figures}
+    assert shown(usage_report(usage), 120)[2:4] == [
+        "TEAM    GPU h  BUSY h  IDLE h  NEVER BUSY h  QUEUED h  JOBS",
+        "team-a    8.0     6.0     3.0           1.5       0.5     3",
+    ]
+    assert "1.5 h of them by pods that never were busy" in html_page(usage_report(usage))
 
 
 def test_on_a_narrow_screen_the_parts_have_a_table_of_their_own() -> None:
