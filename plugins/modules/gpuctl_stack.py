@@ -30,8 +30,8 @@ options:
     default: present
   objects:
     description:
-      - The objects. Namespaces, ServiceAccounts, Roles, ClusterRoles and their bindings, ConfigMaps, RuntimeClasses, Services and
-        DaemonSets are supported, and where their operators are installed PrometheusRules, PodMonitors, ServiceMonitors,
+      - The objects. Namespaces, ServiceAccounts, Roles, ClusterRoles and their bindings, ConfigMaps, RuntimeClasses, Services,
+        DaemonSets and CronJobs are supported, and where their operators are installed PrometheusRules, PodMonitors, ServiceMonitors,
         AlertmanagerConfigs, GrafanaDashboards and ScaledObjects.
       - Without it, O(state=present) only sets O(node_labels).
     type: list

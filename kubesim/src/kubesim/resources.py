@@ -159,6 +159,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False, verbs=CREATE_ONLY),
     Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", short_names=("hpa",),
              categories=_ALL, subresources=(STATUS,)),
+    Resource("batch", "v1", "cronjobs", "CronJob", short_names=("cj",), categories=_ALL, subresources=(STATUS,)),
     Resource("batch", "v1", "jobs", "Job", categories=_ALL, subresources=(STATUS,),
              field_labels={"status.successful": "status.succeeded"}),
     Resource("coordination.k8s.io", "v1", "leases", "Lease", create_on_update=True),

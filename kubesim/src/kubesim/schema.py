@@ -365,6 +365,7 @@ apps.ReplicaSetSpec replicas
 apps.ReplicaSetStatus terminatingReplicas
 batch.PodFailurePolicyOnExitCodesRequirement containerName
 batch.SuccessPolicyRule succeededIndexes succeededCount
+batch.CronJobSpec timeZone startingDeadlineSeconds suspend successfulJobsHistoryLimit failedJobsHistoryLimit
 batch.JobSpec parallelism completions activeDeadlineSeconds backoffLimit backoffLimitPerIndex maxFailedIndexes
 batch.JobSpec manualSelector ttlSecondsAfterFinished completionMode suspend podReplacementPolicy managedBy
 batch.JobStatus terminating failedIndexes ready
@@ -424,6 +425,7 @@ apps.DeploymentCondition lastUpdateTime lastTransitionTime
 apps.ReplicaSetSpec template
 apps.ReplicaSetCondition lastTransitionTime
 apps.ControllerRevision data
+batch.CronJobSpec schedule jobTemplate
 batch.JobCondition lastProbeTime lastTransitionTime
 batch.PodFailurePolicyOnPodConditionsPattern status
 autoscaling.HorizontalPodAutoscalerStatus currentMetrics

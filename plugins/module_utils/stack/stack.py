@@ -51,6 +51,7 @@ _KINDS: Mapping[str, Resource] = {
         "RuntimeClass",
         "Service",
         "DaemonSet",
+        "CronJob",
         "ServiceMonitor",
         "PodMonitor",
         "PrometheusRule",

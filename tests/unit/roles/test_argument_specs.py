@@ -22,6 +22,8 @@ MODULES: dict[str, dict[str, Any]] = {
     "jobs": job.JobOptions.argument_spec(),
 }
 
+OTHERS = ("rbac", "accelerator_stack", "monitoring", "policy", "schedules")
+
 
 def read(role: str, *path: str) -> Any:
     return yaml.safe_load(ROLES.joinpath(role, *path).read_text(encoding="utf-8"))
@@ -33,10 +35,10 @@ def options(role: str) -> dict[str, dict[str, Any]]:
 
 
 def test_every_role_is_held_to_a_module():
-    assert {path.name for path in ROLES.iterdir()} == {*MODULES, "rbac", "accelerator_stack", "monitoring", "policy"}
+    assert {path.name for path in ROLES.iterdir()} == {*MODULES, *OTHERS}
 
 
-@pytest.mark.parametrize("role", [*MODULES, "rbac", "accelerator_stack", "monitoring", "policy"])
+@pytest.mark.parametrize("role", [*MODULES, *OTHERS])
 def test_defaults_are_complete_and_documented(role: str):
     documented = {name: option["default"] for name, option in options(role).items()}
     assert documented == read(role, "defaults", "main.yml")
