@@ -202,11 +202,14 @@ class World:
                 self.cluster.unload("Pod", job.team, pod)
             self.counts["deleted"] += 1
         elif course.since is not None:
-            done = {"type": "Complete", "status": "True", "lastTransitionTime": time_as_text(at(self.now))}
+            now = time_as_text(at(self.now))
+            done = {"type": "Complete", "status": "True", "lastTransitionTime": now}
+            status: Row = {"startTime": time_as_text(at(course.since)), "succeeded": job.pods, "completionTime": now}
             if self.now < job.end:
                 self._check_stop(course, "its time limit")
                 done |= {"type": "Failed", "reason": "DeadlineExceeded"}
-            self._set_status(job, {"conditions": [done]})
+                status = {"startTime": status["startTime"], "failed": job.pods}
+            self._set_status(job, {**status, "conditions": [done]})
             self._load_pods(course, self.now)
         self._stop(course)
         course.paused_by = None
@@ -260,11 +263,11 @@ class World:
         return found
 
     def _set_status(self, job: TracedJob, status: Row) -> None:
-        def changed(obj: Row) -> Row:
-            return {**obj, "status": status}
+        def change(obj: Row) -> None:
+            obj["status"] = status
 
         self.cluster.call(
-            lambda: self.cluster.registry.modify(KIND[job.kind], job.team, job.name, changed, subresource="status")
+            lambda: self.cluster.registry.modify(KIND[job.kind], job.team, job.name, change, subresource="status")
         )
 
     # -- what runs on a schedule ---------------------------------------------------------------------------------------
@@ -301,7 +304,7 @@ class World:
                 self._check_stop(course, why)
                 for pod in self._pods(course.job):
                     self.cluster.unload("Pod", course.job.team, pod["metadata"]["name"])
-                self._set_status(course.job, {"startTime": None} if course.job.kind == "training" else {"replicas": 0})
+                self._set_status(course.job, {} if course.job.kind == "training" else {"replicas": 0})
                 self._stop(course)
                 course.paused_by = why
                 again = [begin for begin, _end in course.job.useful if begin > self.now]
