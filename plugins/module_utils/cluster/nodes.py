@@ -84,7 +84,7 @@ class Node:
         """Its pool; nodes without the label form the default pool."""
         return self.labels.get(POOL) or DEFAULT_POOL
 
-    @property
+    @cached_property
     def gpu_type(self) -> str | None:
         """The type that a user set, else the pool's, else the one that the vendor's software found."""
         return next((self.labels[key] for key in (GPU_TYPE, GPU_TYPE_INTERNAL) if self.labels.get(key)), self.product)

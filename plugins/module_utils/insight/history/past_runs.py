@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from ...cluster.read_jobs import WORKLOADS, JobId, job_id_of, without_managed_fields
@@ -134,6 +134,7 @@ def submitter_of(run: PastRun) -> str | None:
     return found.title if found else None
 
 
+@lru_cache(maxsize=64)  # Users have many runs.
 def user_of(submitter: str | None) -> str | None:
     """The user to whom a run is charged: of AWX, else of Kubernetes, else of the host."""
     found = read_submitter(submitter) if submitter else None

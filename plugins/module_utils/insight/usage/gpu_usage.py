@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
-from ...accelerators.catalog import DEVICES, PARTITIONS, SHARES, DeviceResource, catalog
+from ...accelerators.catalog import DEVICES, PARTITIONS, SHARES, Catalog, DeviceResource, catalog
 from ...cluster.pod_times import Hold
 
 GROUPS = ("job", "user", "team", "pool", "sweep", "gpu_type", "month")
@@ -88,8 +88,8 @@ class Use:
     @cached_property
     def rows(self) -> list[tuple[DeviceResource, float]]:
         """What it held. Where a scheduler shares devices, or the node says that it does, they are shares."""
-        found = catalog().rows_in(dict.fromkeys(self.held, 1))
-        return [(_as_on_node(row, row.resource in self.shared), self.held[row.resource]) for row, _one in found]
+        found = _rows_of(catalog(), tuple(self.held))
+        return [(_as_on_node(row, row.resource in self.shared), self.held[row.resource]) for row in found]
 
 
 def use_of_hold(hold: Hold, owner: Owner, since: float, until: float, **facts: Any) -> Use:
@@ -110,7 +110,12 @@ def use_of_hold(hold: Hold, owner: Owner, since: float, until: float, **facts: A
 
 def counted_amount(amounts: Mapping[str, int]) -> int:
     """Devices, partitions and shares."""
-    return sum(amount for row, amount in catalog().rows_in(amounts) if row.kind in _COUNTED)
+    return sum(amounts[row.resource] for row in _rows_of(catalog(), tuple(amounts)) if row.kind in _COUNTED)
+
+
+@lru_cache(maxsize=64)  # Pods hold the same few resources.
+def _rows_of(known: Catalog, resources: tuple[str, ...]) -> list[DeviceResource]:
+    return [row for row, _one in known.rows_in(dict.fromkeys(resources, 1))]
 
 
 @dataclass

@@ -305,9 +305,8 @@ def read_limits(config_map: Object | None) -> HistoryLimits:
 
 
 def slim_history(config_map: Object, *, texts: bool = True) -> dict[str, Any]:
-    """What is read of a ConfigMap of a history. Without ``texts``: not the manifests and logs, which are most of it.
-
-    A value that is longer than any is emptied, so that it counts as malformed.
+    """What is read of a ConfigMap of a history. Without ``texts``: not the logs, nor what follows from a manifest on,
+    the last field. They are most of it. A value that is longer than any is emptied, so that it counts as malformed.
     """
     metadata = config_map["metadata"]
     limits = (metadata.get("annotations") or {}).get(HISTORY_LIMITS, "")[:100]
@@ -317,10 +316,13 @@ def slim_history(config_map: Object, *, texts: bool = True) -> dict[str, Any]:
             data[key] = text[:100]
         elif found := _KEY.fullmatch(key):
             part = found["part"]
-            if part in ("job", "good") and not texts and (run := _read_bounded(text, part)):
-                text = _compact_json({**run, "manifest": None})
+            text = text if len(text) <= _LONGEST[part] else ""
+            if not texts and part in ("job", "good") and text.endswith("}"):
+                # In JSON, a quote after a comma begins a key: none within a string looks like this.
+                head, key_of_manifest, _rest = text.partition(',"manifest":')
+                text = f"{head}}}" if key_of_manifest else text
             if part != "log" or texts:
-                data[key] = text if len(text) <= _LONGEST[part] else ""
+                data[key] = text
     return {
         "kind": config_map["kind"],
         "metadata": {
@@ -355,7 +357,7 @@ def read_history(
             if not data or (is_hold and hold is None) or not isinstance(lines, (list, type(None))):
                 on_malformed(config_map, key)
                 continue
-            run = runs.setdefault(found["uid"], PastRun(namespace, found["uid"]))
+            run = runs.get(found["uid"]) or runs.setdefault(found["uid"], PastRun(namespace, found["uid"]))
             if hold is not None:
                 known = run.holds if found["part"] == "pod" else run.given_back
                 known[hold.uid] = _better_hold(known.get(hold.uid), hold)
@@ -390,15 +392,15 @@ def run_of_entry(namespace: str, name: str, entry: Entry) -> PastRun:
 
 
 _TIMES = ("submitted_at", "started_at", "finished_at")
-_TEXTS = (
+_TEXTS = {
     *("name", "kind", "submitter", "pool", "priority", "sweep", "gpu_type", "image", "digest", "manifest_note"),
     *("result", "reason", *_TIMES),
-)
+}
 
 
 def _fill_run(run: PastRun, data: Mapping[str, Any], *, only_missing: bool) -> None:
-    for name in _TEXTS:
-        value = data.get(name)
+    for name in _TEXTS & data.keys():
+        value = data[name]
         if only_missing and getattr(run, name):
             continue
         if isinstance(value, str) and not (name in _TIMES and _known_time(value) is None):
@@ -457,16 +459,18 @@ def _compact_json(data: Mapping[str, Any]) -> str:
 
 def _read_bounded(text: str, part: str) -> dict[str, Any]:
     found = read_object(text, _LONGEST[part])
-    return found if _is_plausible(found) else {}
+    return found if _is_plausible(found, text) else {}
 
 
-def _is_plausible(data: Mapping[str, Any]) -> bool:
+def _is_plausible(data: Mapping[str, Any], text: str) -> bool:
     """Whether the numbers are moments and exit codes, and the manifest is no deeper than a manifest can be."""
     seen, code = data.get("seen", 0), data.get("exit_code")
     numbers = (
         type_is_number(seen) and 0 <= seen < 2**33 and (code is None or (type_is_number(code) and abs(code) < 2**31))
     )
-    return numbers and ("manifest" not in data or _is_shallow(data["manifest"]))
+    # Most have too few brackets to be deep.
+    is_short = "manifest" not in data or text.count("{") + text.count("[") <= MAX_DEPTH
+    return numbers and (is_short or _is_shallow(data["manifest"]))
 
 
 def _is_shallow(data: Any) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -25,6 +26,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_hist
     read_history,
     read_limits,
     size_of,
+    slim_history,
     written_in_parts,
 )
 
@@ -70,6 +72,20 @@ def test_what_is_written_is_read() -> None:
     assert (run.result, run.finished_at, run.exit_code) == ("Failed", "2026-08-01T11:00:00Z", 3)
     assert run.holds == {"pod-1": HOLD}
     assert user_of(run.submitter) == "alice"
+
+
+@pytest.mark.parametrize(
+    "manifest", [{"kind": "training", "a": {"b": 1, "manifest": [{"manifest": 2}]}}, "x" * 40_000, None]
+)
+@pytest.mark.parametrize("image", ["ml:v1", 'ml,"manifest":{}', '\\",\\"manifest\\":1}'])
+def test_without_texts_all_but_the_manifest_is_read(image: str, manifest: Any) -> None:
+    submitted = workload()
+    submitted["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    data = {**job_keys(submitted, digest="d", manifest=manifest), **pod_keys("run-1", HOLD)}
+    whole = {"kind": "ConfigMap", **config_map(data)}
+    (run,), (slim,) = (read_history([slim_history(whole, texts=texts)]).values() for texts in (True, False))
+    assert (run.image, run.manifest_note is None) == (image, not isinstance(manifest, str))
+    assert slim == replace(run, manifest=None)
 
 
 def test_what_is_live_does_not_replace_what_was_submitted() -> None:
