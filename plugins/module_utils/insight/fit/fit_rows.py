@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -277,15 +278,16 @@ def _ends_text(names: Sequence[JobId], ends: Mapping[JobId, JobEnd], now: dateti
 def _end_of(end: JobEnd, now: datetime) -> str:
     if end.at < now and end.basis != DEADLINE:
         return f"overdue, {_BASES[end.basis]}"
-    text = time_until(end.at, now)
     if end.basis == DEADLINE:
-        return f"in {text} at the latest"
-    return f"in about {text}, {_BASES[end.basis]}"
+        return f"in {time_until(end.at, now, math.ceil)} at the latest"
+    return f"in about {time_until(end.at, now, round)}, {_BASES[end.basis]}"
 
 
-def time_until(at: datetime, now: datetime) -> str:
+def time_until(at: datetime, now: datetime, whole: Callable[[float], int] = math.floor) -> str:
     minutes = max(0, round((at - now).total_seconds() / 60))
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h" if minutes < 2880 else f"{minutes // 1440} d"
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{whole(minutes / 60)} h" if minutes < 2880 else f"{whole(minutes / 1440)} d"
 
 
 def _lacks(fit: Fit) -> Iterator[str]:

@@ -119,6 +119,25 @@ def test_it_waits_for_a_job() -> None:
     assert row["hint"] == "With resources.gpu 4 instead of 8, it runs now."
 
 
+@pytest.mark.parametrize(
+    ("minutes", "basis", "text"),
+    [
+        (119.4, "time_limit", "in about 119 min, at its time limit"),
+        (479, "time_limit", "in about 8 h, at its time limit"),
+        (7 * 60 + 29, "time_limit", "in about 7 h, at its time limit"),
+        (47 * 60 + 59, "time_limit", "in about 48 h, at its time limit"),
+        (71 * 60, "time_limit", "in about 3 d, at its time limit"),
+        (130, "deadline", "in 3 h at the latest"),
+        (480.3, "deadline", "in 8 h at the latest"),
+        (49 * 60, "deadline", "in 3 d at the latest"),
+    ],
+)
+def test_hours_and_days_are_the_nearest_or_enough(minutes: float, basis: str, text: str) -> None:
+    end = JobEnd(NOW + timedelta(minutes=minutes), basis)
+    row = judged([node("n1")], [pod("old", "n1", 8)], training(), ends={("team-b", "old"): end})[0]
+    assert row["reason"].endswith(f"It runs after job team-b/old ({text}) ends.")
+
+
 def test_a_service_does_not_end_by_itself() -> None:
     reason = said([node("n1")], [pod("web", "n1", 8, "inference")], training())[1]
     assert reason.endswith("It runs after job team-b/web (which only ends when it is deleted) ends.")
