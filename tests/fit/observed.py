@@ -35,6 +35,7 @@ _PLURALS = {
 }
 _MERGE = "application/merge-patch+json"
 _SHORT = {"HorizontalPodAutoscaler": "hpa"}
+_REFUSED = ("FailedCreate", "ReplicaSetCreateError")  # of a pod, and of the ReplicaSet that would make the pods
 _TRIED = f"{MARK}=try"
 VOLUMES = {"data-rack": "rack-1", "data-any": None, "data-none": ""}  # rack, everywhere, no volume
 CSI = "csi.fit.test"
@@ -340,11 +341,10 @@ class Stage:
         return len(self._pods_of(job))
 
     def _is_refused(self, job: Job) -> bool:
-        """Whether a controller could not create a pod of it; names of jobs are used once."""
+        """Whether a controller could not create a pod of it, or what makes the pods; names of jobs are used once."""
         events = self._items(f"/api/v1/namespaces/{job.namespace}/events")
         return any(
-            event["reason"] == "FailedCreate" and event["involvedObject"]["name"].startswith(job.name)
-            for event in events
+            event["reason"] in _REFUSED and event["involvedObject"]["name"].startswith(job.name) for event in events
         )
 
     def _pods_of(self, job: Job) -> list[Object]:
