@@ -185,7 +185,7 @@ results:
       description: The cheapest change that helps.
       type: str
     preempts:
-      description: The jobs that they preempt.
+      description: The jobs that they preempt. Others with the same priority may be preempted instead.
       type: list
       elements: str
     note:
