@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils.insight.fit.fit_rows import SHORT_VERDICTS, fit_summary
+from ..module_utils.insight.fit.verdicts import SHORT_VERDICTS, fit_summary
 from ..module_utils.manifest.problems import abridged
 from .merged_reports import limit_texts
 from .report import Reasons, Report, Section, Table, Text

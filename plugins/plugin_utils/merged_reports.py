@@ -16,8 +16,7 @@ from typing import Any
 from ..module_utils.insight.advice.advice_rules import FIELDS
 from ..module_utils.insight.budgets.budget_rules import budget_summary
 from ..module_utils.insight.drift.drift_rows import DRIFT_LEVELS
-from ..module_utils.insight.fit.fit import NOW
-from ..module_utils.insight.fit.fit_rows import VERDICTS, fit_summary
+from ..module_utils.insight.fit.verdicts import NOW, VERDICTS, fit_summary
 from ..module_utils.insight.idle.idle_rules import idle_summary
 from ..module_utils.insight.limits.end_rules import expire_summary
 from ..module_utils.manifest.problems import enumerated

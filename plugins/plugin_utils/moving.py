@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from ..module_utils.cluster.status import ENDED
-from ..module_utils.insight.fit.fit import NOW
+from ..module_utils.insight.fit.verdicts import NOW
 from ..module_utils.jobs.rollback import masked_places
 from ..module_utils.kube.errors import as_sentence
 from ..module_utils.kube.times import read_time

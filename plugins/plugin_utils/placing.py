@@ -15,8 +15,15 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
-from ..module_utils.insight.fit.fit import AFTER_JOBS, AFTER_PREEMPTION, NEVER, NOW, UNKNOWN
-from ..module_utils.insight.fit.fit_rows import SHORT_VERDICTS, VERDICTS
+from ..module_utils.insight.fit.verdicts import (
+    AFTER_JOBS,
+    AFTER_PREEMPTION,
+    NEVER,
+    NOW,
+    SHORT_VERDICTS,
+    UNKNOWN,
+    VERDICTS,
+)
 from ..module_utils.kube.errors import as_sentence
 from ..module_utils.manifest.problems import abridged, enumerated, nearest
 from ..module_utils.policies.guards import full_image, is_below

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from ..module_utils.insight.fit.fit import AFTER_PREEMPTION, NOW, UNKNOWN
+from ..module_utils.insight.fit.verdicts import AFTER_PREEMPTION, NOW, UNKNOWN
 from ..module_utils.kube.errors import as_sentence
 from ..module_utils.manifest.problems import number_of
 from ..module_utils.printable import one_line

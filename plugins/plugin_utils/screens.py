@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..module_utils.cluster.pending_reason import SCHEDULER_SAYS
-from ..module_utils.insight.fit.fit_rows import SHORT_VERDICTS, fit_counts
+from ..module_utils.insight.fit.verdicts import SHORT_VERDICTS, fit_counts
 from ..module_utils.insight.follow.terminal_text import terminal_text
 from ..module_utils.jobs.objects.priority import OPPORTUNISTIC
 from ..module_utils.manifest.problems import abridged, enumerated, number_of

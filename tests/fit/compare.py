@@ -10,17 +10,12 @@ from dataclasses import dataclass, field, replace
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import with_use
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import (
-    AFTER_JOBS,
-    AFTER_PREEMPTION,
-    AFTER_QUOTA,
-    UNKNOWN,
     Fit,
     FitChange,
     FitJob,
     IsWanted,
     fit_jobs,
 )
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit import NOW as RUNS_NOW
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_changes import (
     PoolRoom,
     changed_jobs,
@@ -30,6 +25,13 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_sn
     FitSnapshot,
     read_fit_snapshot,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.verdicts import (
+    AFTER_JOBS,
+    AFTER_PREEMPTION,
+    AFTER_QUOTA,
+    UNKNOWN,
+)
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.verdicts import NOW as RUNS_NOW
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.client import Client
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.guards import broken_rules
 

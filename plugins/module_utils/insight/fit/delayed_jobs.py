@@ -25,9 +25,10 @@ from ...kube.times import time_as_text
 from ...labels import DEFAULT_POOL, POOL
 from ...manifest.problems import abridged
 from ..history.job_ends import JobEnd
-from .fit import AFTER_JOBS, NOW, PACKED, STUCK, Cluster, Fit, FitJob, Trial, fit_jobs, number_of_trials
+from .fit import PACKED, STUCK, Cluster, Fit, FitJob, Trial, fit_jobs, number_of_trials
 from .fit_rows import expected_start, time_until
 from .fit_snapshot import FitSnapshot
+from .verdicts import AFTER_JOBS, NOW
 
 Row = dict[str, Any]
 _Key: TypeAlias = "tuple[str, int | None]"  # what makes jobs alike, and their time limit

@@ -25,20 +25,12 @@ from ...cluster.quota_fit import Charges, QuotaLack, QuotaState, charges_of_plac
 from ...kube.resources import Object
 from ...labels import POOL
 from .pod_rules import PodRules
+from .verdicts import AFTER_JOBS, AFTER_NODES, AFTER_PREEMPTION, AFTER_QUOTA, NEVER, NOW, UNKNOWN
 from .victims import Ends, best_eviction, jobs_to_end
 from .world import CORDONED, ENDING, ENDLESS, TAINTED, NodeState, World, unsuitable
 
 JobName = tuple[str, str]  # namespace, name
 
-NOW, AFTER_PREEMPTION, AFTER_JOBS, AFTER_NODES, AFTER_QUOTA, NEVER, UNKNOWN = (
-    "now",
-    "after_preemption",
-    "after_jobs",
-    "after_nodes",
-    "after_quota",
-    "never",
-    "unknown",
-)
 STUCK = "stuck"
 _HIGHEST = 2**31  # above all priorities
 

@@ -14,9 +14,10 @@ from ...namespaces import NamespaceOptions
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
 from .delayed_jobs import with_delays
-from .fit_rows import VERDICTS, fit_summary, with_refusals
+from .fit_rows import with_refusals
 from .job_fit import judge_jobs
 from .unjudged_admission import read_admitting, unjudged
+from .verdicts import VERDICTS, fit_summary
 
 
 @dataclass(frozen=True, kw_only=True)

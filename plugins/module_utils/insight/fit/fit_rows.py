@@ -20,11 +20,11 @@ from ...kube.times import time_as_text
 from ...manifest.problems import abridged, enumerated, number_of
 from ..history.job_ends import AT_LIMIT, DEADLINE, LAST_RUNS, SWEEP_RUNS, JobEnd
 from .device_fit import NO_DEVICES
-from .fit import AFTER_JOBS, AFTER_NODES, AFTER_PREEMPTION, AFTER_QUOTA, NEVER, NOW, UNKNOWN, Fit, FitChange, Rollout
+from .fit import Fit, FitChange, Rollout
+from .verdicts import AFTER_JOBS, AFTER_NODES, AFTER_PREEMPTION, AFTER_QUOTA, NEVER, NOW, UNKNOWN
 from .volume_fit import CLAIM, NO_VOLUME, NOT_FOUND, OTHER_NODES, TOO_MANY_VOLUMES
 from .world import CORDONED, NOT_SELECTED, PORTS, TAINTED, TOO_MANY_PODS
 
-VERDICTS = (NOW, AFTER_PREEMPTION, AFTER_JOBS, AFTER_NODES, AFTER_QUOTA, NEVER, UNKNOWN)
 _NAMED, _PREEMPTED = 3, 10
 _RESULTS = {
     NOW: "it runs now",
@@ -136,27 +136,6 @@ def as_dispatched(row: dict[str, Any], pool: str) -> dict[str, Any]:
 def preempts_in_vain(row: Mapping[str, Any]) -> bool:
     """Whether a job preempts others, and does not run for all that."""
     return bool(row["preempts"]) and row["verdict"] not in (AFTER_PREEMPTION, UNKNOWN)
-
-
-def fit_summary(rows: Sequence[Mapping[str, Any]]) -> str:
-    """``3 jobs: 1 runs now, 2 never``"""
-    return f"{number_of(len(rows), 'job')}: {fit_counts(rows) or 'nothing to judge'}"
-
-
-def fit_counts(rows: Sequence[Mapping[str, Any]]) -> str:
-    counts = Counter(row["verdict"] for row in rows)
-    return ", ".join(f"{counts[verdict]} {SHORT_VERDICTS[verdict]}" for verdict in VERDICTS if counts[verdict])
-
-
-SHORT_VERDICTS = {
-    NOW: "now",
-    AFTER_PREEMPTION: "by preemption",
-    AFTER_JOBS: "after other jobs",
-    AFTER_NODES: "after nodes come",
-    AFTER_QUOTA: "after quota",
-    NEVER: "never",
-    UNKNOWN: "not known",
-}
 
 
 def _name(name: JobId) -> dict[str, str]:

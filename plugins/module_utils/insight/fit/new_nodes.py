@@ -12,9 +12,10 @@ from ...accelerators.hardware import DEFAULT_ACCELERATOR, PoolHardware
 from ...cluster.pod_facts import PODS, RoomyNode, roomy_node
 from ...labels import GPU_TYPE, GPU_TYPE_INTERNAL, HOSTNAME, POOL
 from ...manifest.problems import number_of
-from .fit import AFTER_JOBS, AFTER_NODES, NEVER, NOW, Fit, fit_jobs
+from .fit import Fit, fit_jobs
 from .fit_rows import Places, competition_text, shortage_text
 from .fit_snapshot import FitSnapshot
+from .verdicts import AFTER_JOBS, AFTER_NODES, NEVER, NOW
 
 _ENOUGH = {"cpu": "100000", "memory": "1Pi"}  # of what is not declared
 _PODS = "110"  # by default (kubelet, maxPods)

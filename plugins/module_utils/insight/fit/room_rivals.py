@@ -12,22 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .fit import (
-    AFTER_JOBS,
-    AFTER_NODES,
-    AFTER_PREEMPTION,
-    NEVER,
-    NOW,
-    PACKED,
-    STUCK,
-    UNKNOWN,
-    Cluster,
-    Fit,
-    FitJob,
-    Trial,
-    crowds_of,
-    number_of_trials,
-)
+from .fit import PACKED, STUCK, Cluster, Fit, FitJob, Trial, crowds_of, number_of_trials
+from .verdicts import AFTER_JOBS, AFTER_NODES, AFTER_PREEMPTION, NEVER, NOW, UNKNOWN
 
 _MOST_PLACED = 1_500  # jobs of a crowd in all orders together; of more than that, nothing is said
 

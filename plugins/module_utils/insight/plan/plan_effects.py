@@ -19,8 +19,8 @@ from ...kube.resources import Object
 from ...manifest.problems import enumerated
 from ...quantity import parse
 from ..directory.directory_plan import PlannedManifest
-from ..fit.fit import AFTER_PREEMPTION, AFTER_QUOTA, NOW, UNKNOWN
 from ..fit.fit_rows import CREATED_FIRST
+from ..fit.verdicts import AFTER_PREEMPTION, AFTER_QUOTA, NOW, UNKNOWN
 
 # What these have in memory is gone with their pods. A service has none, and its pods are replaced one after the other.
 _LOSE_WORK = ("training", "notebook")

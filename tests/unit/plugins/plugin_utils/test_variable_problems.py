@@ -131,7 +131,7 @@ PROBLEMS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "one of several is no choice": (
         "usage",
         {"gpuctl_group_by": ["team", "usr"]},
-        ["gpuctl_group_by: unknown value: usr. Use one of: job, user, team, pool, sweep, gpu_type."],
+        ["gpuctl_group_by: unknown value: usr. Use one of: job, user, team, pool, sweep, gpu_type, month."],
     ),
     "not the only choice": (
         "teardown",

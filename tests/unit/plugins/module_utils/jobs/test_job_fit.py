@@ -13,9 +13,9 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared i
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.devices import inventory_of
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_facts import placed_pod, roomy_node
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import Declaration
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_rows import fit_summary
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.fit_snapshot import FitSnapshot
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.job_fit import rows_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit.verdicts import fit_summary
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.job_ends import (
     JobEnd,
     expected_ends,
