@@ -135,7 +135,7 @@ def _is_one_file(playbook: Playbook, path: str) -> bool:
 
 
 def choose_cluster(cluster: str, *, in_awx: bool) -> str:
-    return f"Set the limit of the job to one, such as {cluster}" if in_awx else f"Add --limit {cluster}"
+    return f"Choose one in the survey or as the limit, such as {cluster}" if in_awx else f"Add --limit {cluster}"
 
 
 _ENDLESS = ("gpuctl_watch",)

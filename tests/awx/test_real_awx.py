@@ -147,7 +147,7 @@ def test_the_notification_templates(configured: Configured):
 
 def test_the_workflow(configured: Configured):
     awx = configured.awx
-    expected = config("workflow")["gpuctl_awx_workflow"]
+    expected = config("workflows")["gpuctl_awx_workflows"][0]
     workflow = only(configured, "workflow_job_templates")
     assert (workflow["name"], workflow["description"]) == (expected["name"], expected["description"])
     nodes = {node["identifier"]: node for node in awx.related(workflow, "workflow_nodes")}

@@ -37,16 +37,32 @@ class Launched:
         return [entry["res"] for entry in data if entry["task"] == task]
 
 
-def templates(team: str = "team", namespaces: Sequence[str] = ("default",)) -> dict[str, dict[str, Any]]:
+def templates(
+    team: str = "team", namespaces: Sequence[str] = ("default",), clusters: Sequence[str] = ()
+) -> dict[str, dict[str, Any]]:
     """The job templates that awx/configure.yml makes of awx/config for administrators and for a team, by name."""
     given = yaml.safe_load((AWX / "config" / "job_templates.yml").read_text())
     question = given["gpuctl_awx_namespace_question"] | {"choices": [*namespaces], "default": namespaces[0]}
-    found = {template["name"]: template for template in given["gpuctl_awx_job_templates"]}
+    choice = given["gpuctl_awx_cluster_question"] | {"choices": ["gpuctl_clusters", *clusters]}
+    found = {
+        template["name"]: template
+        for template in given["gpuctl_awx_job_templates"]
+        if clusters or "of_clusters" not in template
+    }
     for template in given["gpuctl_awx_team_job_templates"]:
         first, *others = template["survey"]
         asked = [question] if template.get("asks_for_namespace", True) else []
-        found[f"{template['name']} {team}"] = {**template, "survey": [first, *asked, *others]}
+        where = given["gpuctl_awx_clusters_question"] if template.get("is_placed") else choice
+        found[f"{template['name']} {team}"] = {
+            **template,
+            "survey": [first, *asked, *others, *([where] if clusters else [])],
+        }
     return found
+
+
+def config(name: str) -> Any:
+    """A file of awx/config."""
+    return yaml.safe_load((AWX / "config" / f"{name}.yml").read_text())
 
 
 def launch(
@@ -58,10 +74,14 @@ def launch(
     namespaces: Sequence[str] = ("default",),
     project: Path | None = None,
     handed_on: Mapping[str, Any] | None = None,
+    inventory: Mapping[str, Any] | None = None,
+    limit: str = "",
 ) -> Launched:
     """Run a template. ``namespaces``: those of the team. ``project``: a checked-out project other than awx/project.
-    ``handed_on``: the artifacts of the former node of a workflow, which win over answers."""
-    template = templates(namespaces=namespaces)[name]
+    ``handed_on``: the artifacts of the former node of a workflow, which win over answers. ``inventory``: that of
+    clusters."""
+    clusters = [*inventory["gpuctl_clusters"]["hosts"]] if inventory else []
+    template = templates(namespaces=namespaces, clusters=clusters)[name]
     variables = {**template.get("extra_vars", {}), **accepted(template, answers), **(handed_on or {})}
     checked_out = directory / "project"
     shutil.rmtree(checked_out, ignore_errors=True)
@@ -70,7 +90,8 @@ def launch(
         private_data_dir=str(directory),
         playbook=template["playbook"],
         # AWX always gives an inventory; localhost, on which the playbooks run, is implied.
-        inventory={"all": {"hosts": {"gpu-node-1": None}}},
+        inventory=inventory or {"all": {"hosts": {"gpu-node-1": None}}},
+        limit=limit or None,
         extravars={"awx_job_id": 17, **variables},
         envvars={
             "TERM": "xterm",  # of the terminal that ansible-runner makes, whatever runs the tests

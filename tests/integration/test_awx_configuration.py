@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,7 +41,26 @@ class Configured:
 
 @pytest.fixture(scope="module")
 def configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]:
-    folder = tmp_path_factory.mktemp("awx")
+    with _configured(tmp_path_factory.mktemp("awx")) as configured:
+        yield configured
+
+
+CLUSTERS = [
+    {"name": "east", "region": "eu", "price": 2.5, "registries": ["docker.io"]},
+    {"name": "west"},
+    {"name": "north", "region": "eu", "storage": "nfs.paris"},
+]
+NAMES = [cluster["name"] for cluster in CLUSTERS]
+
+
+@pytest.fixture(scope="module")
+def of_clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]:
+    with _configured(tmp_path_factory.mktemp("awx"), gpuctl_awx_clusters=CLUSTERS) as configured:
+        yield configured
+
+
+@contextmanager
+def _configured(folder: Path, **more: Any) -> Iterator[Configured]:
     (folder / "kubeconfig").write_text("apiVersion: v1\nkind: Config\n# s3cret\n")
     (folder / "team-a").write_text("apiVersion: v1\nkind: Config\n# t3am\n")
     (folder / "root").write_text("apiVersion: v1\nkind: Config\n# r00t\n")
@@ -62,6 +82,7 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]
             {"name": "Operators", "service": "feishu", "url": "https://feishu.example.com/hook/1"},
         ],
         "gpuctl_awx_teams": [{"name": "team-a", "namespaces": NAMESPACES, "kubeconfig": str(folder / "team-a")}],
+        **more,
     }
     with running(awx) as url:
         paths = f"{ROOT / '.cache' / 'collections'}:{awx_awx()}"
@@ -75,7 +96,7 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]
 def test_every_playbook_of_the_project_has_a_template(configured: Configured):
     assert configured.first.status == 0, configured.first.output
     playbooks = [template["playbook"] for template in configured.awx.objects["job_templates"].values()]
-    assert set(playbooks) == {path.name for path in PROJECT.glob("*.yml")}
+    assert set(playbooks) == {path.name for path in PROJECT.glob("*.yml")} - {"drain_cluster.yml"}
     assert playbooks.count("provision.yml") == 1, "apply"
 
 
@@ -235,6 +256,107 @@ def test_a_second_run_changes_nothing_and_a_third_what_was_changed_by_hand(confi
     assert "changed=1 " in configured.again().output
     url = template["url"].removeprefix("/api/v2/")
     assert awx.writes == [*update, f"PATCH {url}", f"POST {url}survey_spec/"]
+
+
+# -- several clusters --------------------------------------------------------------------------------------------------
+
+
+def test_clusters_are_hosts_of_an_inventory_that_the_job_templates_use(of_clusters: Configured):
+    awx = of_clusters.awx
+    assert of_clusters.first.status == 0, of_clusters.first.output
+    inventory = awx.named("inventories", "gpuctl clusters")
+    hosts = {host["name"]: host for host in awx.objects["hosts"].values()}
+    assert {host["inventory"] for host in hosts.values()} == {inventory["id"]}
+    assert list(hosts) == NAMES
+    for cluster in CLUSTERS:
+        assert json.loads(hosts[cluster["name"]]["variables"]) == {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+            "gpuctl_cluster_context": cluster["name"],
+            "gpuctl_cluster_tags": {key: value for key, value in cluster.items() if key != "name"},
+        }
+    groups = {group["name"]: group for group in awx.objects["groups"].values()}
+    members = {name: awx.links[f"groups/{group['id']}/hosts"] for name, group in groups.items()}
+    assert members == {
+        "gpuctl_clusters": [hosts[name]["id"] for name in NAMES],
+        "region_eu": [hosts["east"]["id"], hosts["north"]["id"]],
+        "storage_nfs_paris": [hosts["north"]["id"]],
+    }
+    assert json.loads(groups["gpuctl_clusters"]["variables"]) == {"gpuctl_home": "east"}
+    assert {each["inventory"] for each in awx.objects["job_templates"].values()} == {inventory["id"]}
+    (source,) = awx.objects["inventory_sources"].values()
+    assert source["inventory"] == awx.named("inventories", "gpuctl")["id"], "the nodes are no clusters"
+
+
+def test_of_clusters_one_can_be_chosen_and_a_job_is_placed(of_clusters: Configured):
+    """Teams are offered clusters, and no limit, which may be the name of a file."""
+    awx = of_clusters.awx
+    expected = templates("team-a", NAMESPACES, NAMES)
+    made = {template["name"]: template for template in awx.objects["job_templates"].values()}
+    assert made.keys() == expected.keys()
+    assert made.keys() - templates("team-a").keys() == {"GPU drain plan", "GPU drain"}
+    asked = {}
+    for name, template in made.items():
+        survey = awx.surveys[template["id"]].get("spec", [])
+        assert survey == expected[name].get("survey", []), name
+        of_team = name.endswith(" team-a")
+        assert template["ask_limit_on_launch"] == (not of_team and "of_clusters" not in expected[name]), name
+        if of_team:
+            asked[name.removesuffix(" team-a")] = survey[-1]["variable"], survey[-1]["default"]
+    placed = {name for name, question in asked.items() if question == ("gpuctl_clusters", "all")}
+    assert placed == {"GPU submit training", "GPU submit manifests"}
+    assert {asked[name] for name in asked.keys() - placed} == {("gpuctl_hosts", "gpuctl_clusters")}
+
+
+def test_a_drain_is_approved_before_a_job_moves(of_clusters: Configured):
+    awx = of_clusters.awx
+    change, drain = (awx.named("workflow_job_templates", name) for name in ("GPU change", "GPU cluster drain"))
+    assert [each["ask_limit_on_launch"] for each in (change, drain)] == [True, False]
+    assert [each["survey_enabled"] for each in (change, drain)] == [False, True]
+    nodes = {
+        node["identifier"]: node
+        for node in awx.objects["workflow_job_template_nodes"].values()
+        if node["workflow_job_template"] == drain["id"]
+    }
+    after = {name: awx.links[f"workflow_job_template_nodes/{node['id']}/success_nodes"] for name, node in nodes.items()}
+    assert after == {"plan": [nodes["approve"]["id"]], "approve": [nodes["drain"]["id"]], "drain": []}
+    assert nodes["approve"]["related"]["unified_job_template"].startswith("/api/v2/workflow_approval_templates/")
+    run = [awx.objects["job_templates"][nodes[name]["unified_job_template"]] for name in ("plan", "drain")]
+    assert [(each["playbook"], each["job_type"]) for each in run] == [
+        ("drain_cluster.yml", "check"),
+        ("drain_cluster.yml", "run"),
+    ]
+    questions = awx.surveys[drain["id"]]
+    assert [question["variable"] for question in questions["spec"]] == ["gpuctl_from", "gpuctl_running"]
+    assert [awx.surveys[each["id"]] for each in run] == [questions, questions]
+
+
+def test_a_second_run_changes_no_cluster_and_a_third_what_was_changed_by_hand(of_clusters: Configured):
+    awx = of_clusters.awx
+    awx.writes.clear()
+    assert "changed=0 " in of_clusters.again().output
+    assert awx.writes == [f"POST projects/{number}/update/" for number in awx.objects["projects"]]
+
+    awx.writes.clear()
+    east = next(host for host in awx.objects["hosts"].values() if host["name"] == "east")
+    east["variables"] = "{}"
+    group = next(group for group in awx.objects["groups"].values() if group["name"] == "region_eu")
+    awx.links[f"groups/{group['id']}/hosts"].pop(0)
+    assert "changed=2 " in of_clusters.again().output
+    assert awx.writes[1:] == [f"PATCH hosts/{east['id']}/", f"POST groups/{group['id']}/hosts/"]
+
+
+def test_a_cluster_that_is_no_longer_listed_leaves_the_group(of_clusters: Configured):
+    awx = of_clusters.awx
+    fewer = {"gpuctl_awx_clusters": CLUSTERS[:2], "gpuctl_awx_home": "west"}
+    ran = of_clusters.again("-e", json.dumps(fewer))
+    try:
+        assert ran.status == 0, ran.output
+        group = next(group for group in awx.objects["groups"].values() if group["name"] == "gpuctl_clusters")
+        hosts = [awx.objects["hosts"][number]["name"] for number in awx.links[f"groups/{group['id']}/hosts"]]
+        assert (hosts, json.loads(group["variables"])) == (["east", "west"], {"gpuctl_home": "west"})
+    finally:
+        of_clusters.again()
 
 
 QUESTION = {"type": "text", "question_name": "q", "variable": "v", "required": True}

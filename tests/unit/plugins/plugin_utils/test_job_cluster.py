@@ -42,4 +42,4 @@ def test_the_cluster_of_a_job(looked: dict[str, Any], changes: bool, problem: st
 
 def test_a_job_of_awx_has_a_limit() -> None:
     said = job_cluster_problem("sft", {"a": HAS, "b": HAS}, changes=False, in_awx=True)
-    assert said == "job sft exists in a, b. Set the limit of the job to one, such as a."
+    assert said == "job sft exists in a, b. Choose one in the survey or as the limit, such as a."

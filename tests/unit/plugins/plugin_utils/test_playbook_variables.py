@@ -132,7 +132,11 @@ CONFIG = yaml.safe_load((ROOT / "awx/config/job_templates.yml").read_text(encodi
 TEMPLATES = [*CONFIG["gpuctl_awx_job_templates"], *CONFIG["gpuctl_awx_team_job_templates"]]
 SURVEYS = [(template, template.get("survey", ())) for template in TEMPLATES]
 NAMESPACE = CONFIG["gpuctl_awx_namespace_question"]
-SURVEYS += [(template, [NAMESPACE]) for template in CONFIG["gpuctl_awx_team_job_templates"]]
+CLUSTER, CLUSTERS = CONFIG["gpuctl_awx_cluster_question"], CONFIG["gpuctl_awx_clusters_question"]
+SURVEYS += [
+    (template, [NAMESPACE, CLUSTERS if template.get("is_placed") else CLUSTER])
+    for template in CONFIG["gpuctl_awx_team_job_templates"]
+]
 ASKED = [
     (PLAYBOOKS[template["playbook"].removesuffix(".yml")], question)
     for template, questions in SURVEYS
@@ -143,7 +147,7 @@ ASKED = [
 @pytest.mark.parametrize(("playbook", "question"), ASKED, ids=[f"{each.name}-{q['variable']}" for each, q in ASKED])
 def test_a_survey_asks_for_variables_of_its_playbook(playbook: Playbook, question: dict[str, Any]) -> None:
     variable = playbook.variables[question["variable"]]
-    if question is not NAMESPACE:
+    if question not in (NAMESPACE, CLUSTER):  # awx/configure.yml adds the choices
         assert question["question_name"] == variable.question
         assert question["type"] in {
             "bool": ["multiplechoice"],

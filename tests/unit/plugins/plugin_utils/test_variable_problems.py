@@ -186,7 +186,7 @@ def test_a_playbook_for_one_cluster_names_those_that_it_would_run_on() -> None:
     assert problem.endswith("a, b. Add --limit a. With -e gpuctl_clusters=all, it acts in each of them.")
     (problem,) = several_clusters(playbooks["submit"], ["a", "b"], {}, "a", in_awx=True)
     placed = "With the extra variable gpuctl_clusters=all, the job goes to one in which it runs."
-    assert problem.endswith(f"a, b. Set the limit of the job to one, such as a. {placed}")
+    assert problem.endswith(f"a, b. Choose one in the survey or as the limit, such as a. {placed}")
 
 
 def test_a_job_is_placed_in_one_of_several_clusters() -> None:
