@@ -130,7 +130,7 @@ def _table(variables: Iterable[Variable]) -> Iterator[str]:
 
 
 def _cells(variable: Variable) -> tuple[str, str, str, str]:
-    names = ", ".join(f"``{name}``" for name in (variable.name, *variable.aliases))
+    names = ", ".join(f"``{name}``" for name in variable.names)
     value = " ".join(f"``{choice}``" for choice in variable.choices) or _TYPES[variable.type]
     default = "**required**" if variable.required else _default(variable)
     options = [fed.split(".", 1) for fed in variable.feeds if not fed.startswith("gpuctl_show.")]

@@ -87,19 +87,13 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         """The values of the playbook's variables, and a sentence for each that is a template which fails."""
         templar = self._templar.copy_with_new_env(available_variables=given)
         values, unusable = {}, []
-        for name in _names(playbook):
-            if name in given:
-                try:
-                    values[name] = templar.template(given[name])
-                except AnsibleError as problem:
-                    reason = str(getattr(problem, "message", problem)).strip().rstrip(".")
-                    unusable.append(f"{name}: template that cannot be evaluated: {reason}. Correct it.")
+        for name in (name for name in playbook.names if name in given):
+            try:
+                values[name] = templar.template(given[name])
+            except AnsibleError as problem:
+                reason = str(getattr(problem, "message", problem)).strip().rstrip(".")
+                unusable.append(f"{name}: template that cannot be evaluated: {reason}. Correct it.")
         return values, unusable
-
-
-def _names(playbook: Playbook) -> Iterator[str]:
-    for variable in playbook.variables.values():
-        yield from (variable.name, *variable.aliases)
 
 
 def _other_hosts(playbook: Playbook, given: Mapping[str, Any], host: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -111,5 +105,5 @@ def _other_hosts(playbook: Playbook, given: Mapping[str, Any], host: str) -> Ite
     of_play = {name: value for name, value in given.items() if name not in own}
     for other in others:
         its = given["hostvars"].raw_get(other)
-        if any(own.get(name) != its.get(name) for name in _names(playbook)):
+        if any(own.get(name) != its.get(name) for name in playbook.names):
             yield str(other), {**of_play, **its}

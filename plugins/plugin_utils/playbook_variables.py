@@ -34,6 +34,11 @@ class Variable:
     secret: bool = False
     not_empty: bool = False
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name, and those that stand for it."""
+        return self.name, *self.aliases
+
     @classmethod
     def of(cls, name: str, facts: Mapping[str, Any]) -> Variable:
         return cls(name, **{key: _hashable(value) for key, value in facts.items()} | _paragraphs(facts))
@@ -59,6 +64,11 @@ class Playbook:
     @property
     def full_name(self) -> str:
         return f"runwhere.gpuctl.{self.name}"
+
+    @property
+    def names(self) -> list[str]:
+        """All names that its variables have."""
+        return [name for variable in self.variables.values() for name in variable.names]
 
 
 @lru_cache(maxsize=1)

@@ -109,17 +109,8 @@ def usage_csv(result: Mapping[str, Any]) -> str:
     """A row for each group and resource; what is not known is an empty cell."""
     names = result["group_by"]
     figures = (
-        *(
-            "gpu_hours",
-            "held_hours",
-            "busy_hours",
-            "idle_hours",
-            "stuck_hours",
-            "queued_hours",
-            "coverage",
-            "estimated_hours",
-        ),
-        *("opportunistic_hours", "gpus_given_back", "gpus_reclaimed", "reclaimed_hours"),
+        *("gpu_hours", "held_hours", "busy_hours", "idle_hours", "stuck_hours", "queued_hours"),
+        *("coverage", "estimated_hours", "opportunistic_hours", "gpus_given_back", "gpus_reclaimed", "reclaimed_hours"),
         *("peak_memory_bytes", "energy_kwh", "cost", "unpriced_hours", "jobs", "pods"),
     )
     resources = sorted({each["resource"] for row in result["results"] for each in row["accelerators"]})

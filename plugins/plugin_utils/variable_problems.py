@@ -79,7 +79,7 @@ def value_problems(playbook: Playbook, values: Mapping[str, Any], *, in_awx: boo
     given = {
         each.name
         for each in playbook.variables.values()
-        if any(name in values and not _is_blank(each, values[name]) for name in (each.name, *each.aliases))
+        if any(name in values and not _is_blank(each, values[name]) for name in each.names)
     }
     return [
         *_missing_variables(playbook, values, given, in_awx),
@@ -179,7 +179,7 @@ def _exclusive(playbook: Playbook, given: Collection[str]) -> Iterator[str]:
 
 
 def _value_problem(variable: Variable, values: Mapping[str, Any]) -> str | None:
-    name = next((name for name in (variable.name, *variable.aliases) if name in values), None)
+    name = next((name for name in variable.names if name in values), None)
     if name is None:
         return None
     value = values[name]

@@ -34,6 +34,12 @@ def usage_range(duration: str | None, start: str | None, end: str | None, now: d
     return since, until
 
 
+def month_of(time: datetime) -> tuple[datetime, datetime]:
+    """The beginning of its month of the calendar, and that of the next one."""
+    first = time.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return first, (first + timedelta(days=31)).replace(day=1)
+
+
 def time_ago(text: str, now: datetime) -> datetime:
     """The beginning of ``7d``, or a time. Raises InvalidTime."""
     if seconds_of(text.strip()):
@@ -47,11 +53,11 @@ def time_ago(text: str, now: datetime) -> datetime:
 
 
 def _of_duration(text: str, now: datetime) -> tuple[datetime, datetime]:
-    month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    month, _next = month_of(now)
     if text == THIS_MONTH:
         return month, now
     if text == LAST_MONTH:
-        return (month - timedelta(days=1)).replace(day=1), month
+        return month_of(month - timedelta(days=1))
     seconds = seconds_of(text.strip())
     if not seconds or text.strip().isdecimal():  # A bare number is not meant as seconds since 1970.
         raise InvalidTime(f"O(range): not a range: {text}. {EXPECTED}.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 from ...accelerators.catalog import DEVICES
@@ -22,6 +22,7 @@ from ...namespaces import listed_namespaces
 from ...options import option
 from ...task import ModuleSpec, Task
 from ...wording import worded
+from ..history.run_times import month_of
 from ..prometheus.prometheus_client import Prometheus, open_prometheus
 from ..prometheus.prometheus_options import prometheus_settings
 from .cluster_usage import Seen, owner_of_run, read_cluster, shared_on, uses_of
@@ -87,15 +88,10 @@ _SHOWN = ("held_hours", "queued_hours", "gpus_reclaimed", "reclaimed_hours")
 MODULE = ModuleSpec(UsageInfoOptions, run, report="usage")
 
 
-# -- what Prometheus knows ---------------------------------------------------------------------------------------------
-
-
 def months_of(since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
     """The range in parts, one for each month of the calendar, in UTC."""
     while since < until:
-        following = (since.replace(day=1, hour=0, minute=0, second=0, microsecond=0) + timedelta(days=31)).replace(
-            day=1
-        )
+        _first, following = month_of(since)
         yield since, min(following, until)
         since = following
 
@@ -113,6 +109,9 @@ def _part_of_range(
     uses += only_measured(uses, measured, seen)
     absence = [measured.absence] if measured.absence and any(use.counted for use in uses) else []
     return uses, _capacity_hours(seen, since, until, measured), [*measured.notes, *absence]
+
+
+# -- what Prometheus knows ---------------------------------------------------------------------------------------------
 
 
 def _prometheus(task: UsageTask) -> Prometheus | None:

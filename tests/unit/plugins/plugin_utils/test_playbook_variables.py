@@ -116,7 +116,7 @@ def test_a_playbook_uses_the_variables_that_are_described(name: str) -> None:
     # In quotes and after a dot it is the name of a group.
     used = set(re.findall(r"(?<!['.])\bgpuctl_\w+", "\n".join(texts(plays)))) & set(shared_variables())
     playbook = PLAYBOOKS[name]
-    taken = {other for each in playbook.variables.values() for other in (each.name, *each.aliases)}
+    taken = set(playbook.names)
     if imported:
         assert taken <= used
     else:
