@@ -223,7 +223,7 @@ collection: $(VENV) ## Build the collection's tarball into build/, of the files 
 	ansible-galaxy collection build --force --output-path build .cache/shipped/ansible_collections/runwhere/gpuctl
 
 .PHONY: release
-release: $(VENV) ## Build and check what a release consists of, into build/release (TAG=v1.1.0; without it, a rehearsal)
+release: $(VENV) ## Build and check what a release consists of, into build/release (TAG=v1.2.0; without it, a rehearsal)
 	$(PY) -m tools.release check $(if $(TAG),'$(TAG)')
 	$(MAKE) --no-print-directory importer
 	$(PY) -m tools.release bundle

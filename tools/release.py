@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Check and build a release:  python -m tools.release check [v1.1.0]; python -m tools.release bundle
+"""Check and build a release:  python -m tools.release check [v1.2.0]; python -m tools.release bundle
 
 `check` holds the tag to galaxy.yml, and the changelog to its fragments, and writes the notes of the release. Without a
 tag it rehearses: fragments that are not released yet are released in a copy. `bundle` puts the tarball of

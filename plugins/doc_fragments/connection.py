@@ -109,7 +109,7 @@ options:
         down does not hold up the others. The maximum is 86400.
       - If unset, E(K8S_AUTH_CONNECT_TIMEOUT) is used.
     type: int
-    version_added: 1.1.0
+    version_added: 1.2.0
   retries:
     description:
       - Number of times to retry a request, with increasing delays, when the API server is overloaded or drops the
@@ -164,7 +164,7 @@ options:
         act, that of E(GPUCTL_NAMESPACE), else of the kubeconfig's context, else V(default).
     type: bool
     default: false
-    version_added: 1.1.0
+    version_added: 1.2.0
 """
 
     # For modules that write. The argument spec is in module_utils/options.py.

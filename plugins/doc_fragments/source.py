@@ -20,14 +20,14 @@ options:
       - Without it, objects keep the source that they have.
       - The playbook C(runwhere.gpuctl.provision) sets it to the repository of the directory and the path within.
     type: str
-    version_added: 1.1.0
+    version_added: 1.2.0
   adopt:
     description:
       - Names of other sources whose objects O(source) takes over, where its manifests declare them. Use it after a repository or a directory
         was renamed, or when a manifest has moved from one directory to another.
     type: list
     elements: str
-    version_added: 1.1.0
+    version_added: 1.2.0
 """
 
     # For modules that apply or compare quotas.
@@ -42,7 +42,7 @@ options:
       - Jobs of a directory that C(placement) in their manifest sends to other clusters are left out, and those that may run in several.
       - The playbooks set it to the host, if that is in the group C(gpuctl_clusters) of the inventory.
     type: str
-    version_added: 1.1.0
+    version_added: 1.2.0
 """
 
     # For modules that compare a directory with a cluster.
@@ -54,7 +54,7 @@ options:
         O(src) is no longer declared.
       - Without it, or if O(src) has anything but directories, nothing is listed as no longer declared.
     type: str
-    version_added: 1.1.0
+    version_added: 1.2.0
 """
 
     # For those that say what applying it would do.
@@ -64,5 +64,5 @@ options:
     description: Names of other sources whose objects O(source) would take over, where its manifests declare them.
     type: list
     elements: str
-    version_added: 1.1.0
+    version_added: 1.2.0
 """

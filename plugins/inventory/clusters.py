@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: clusters
 short_description: Kubernetes clusters as inventory hosts
-version_added: 1.1.0
+version_added: 1.2.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Creates a host for each context of kubeconfigs, in the group C(gpuctl_clusters). The playbooks of this collection run on these

@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 ---
 module: gpuctl_advice
 short_description: Write advice into the manifests that declare the jobs
-version_added: 1.1.0
+version_added: 1.2.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Finds the jobs of M(runwhere.gpuctl.gpuctl_advice_info) in manifests on the controller, and replaces what they ask for. Comments, order,

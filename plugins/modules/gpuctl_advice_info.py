@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 ---
 module: gpuctl_advice_info
 short_description: Find out which jobs ask for more than they use, and what they should ask for
-version_added: 1.1.0
+version_added: 1.2.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Compares what jobs ask for with what Prometheus has measured of their pods in a range of time, and says which value to write into the

@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 ---
 module: gpuctl_budget
 short_description: Count the GPU-hours of budgets, and limit the namespaces that have used up theirs
-version_added: 1.1.0
+version_added: 1.2.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - A quota can have a budget of GPU-hours per day, week or month (C(gpu_hours), see M(runwhere.gpuctl.gpuctl_quota)). This module counts what its

@@ -41,7 +41,7 @@ options:
       - Whether to print the checks. V(false) only returns them, for example for O(runwhere.gpuctl.gpuctl_show#module:clusters).
     type: bool
     default: true
-    version_added: 1.1.0
+    version_added: 1.2.0
 seealso:
   - module: runwhere.gpuctl.gpuctl_status
 extends_documentation_fragment:

@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 ---
 module: gpuctl_expire
 short_description: Warn of notebooks and services that reach their time limit, and pause them then
-version_added: 1.1.0
+version_added: 1.2.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Kubernetes ends trainings at their C(job.time_limit), but has no deadline for Deployments and StatefulSets. This module pauses notebooks and

@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 ---
 module: gpuctl_extend
 short_description: Let a job run for longer than its time limit, or exempt it from being stopped because it does nothing
-version_added: 1.1.0
+version_added: 1.2.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Extends the C(job.time_limit) of a job that runs, or of a training that waits. Nothing is restarted.

@@ -205,7 +205,7 @@ results:
           the jobs of the task, the first 20 that differ. Jobs that wait further back are not considered at all.
       type: list
       elements: dict
-      version_added: 1.1.0
+      version_added: 1.2.0
       contains:
         namespace:
           description: Namespace of the other job.
@@ -222,7 +222,7 @@ results:
         - The longest C(job.time_limit) with which the job ends before the first of RV(results[].delays) would run, with five minutes to
           spare, in whole hours or, below three hours, quarters of an hour. V(none) if it delays nothing, or if that would be below 15 minutes.
       type: str
-      version_added: 1.1.0
+      version_added: 1.2.0
       sample: 4h
     forbidden:
       description:
@@ -277,7 +277,7 @@ results:
           the nodes of this cluster do not matter.
       returned: if it is so
       type: bool
-      version_added: 1.1.0
+      version_added: 1.2.0
     unknown:
       description: What cannot be judged. Empty unless the verdict is V(unknown), or V(never) in spite of that.
       type: list

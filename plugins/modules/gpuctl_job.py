@@ -97,20 +97,20 @@ options:
       - The playbook C(submit) sets it, or chooses among several clusters by C(placement).
     type: list
     elements: str
-    version_added: 1.1.0
+    version_added: 1.2.0
   only:
     description:
       - Of the jobs of the manifests, only these, each as C(namespace/name). By default all of them.
       - The playbook C(submit) sets it where the jobs of its manifests go to several clusters.
     type: list
     elements: str
-    version_added: 1.1.0
+    version_added: 1.2.0
   namespace:
     description:
       - Namespace of the job O(name), and of jobs whose manifest does not specify one.
       - The default is that of the environment variable E(GPUCTL_NAMESPACE), else that of the kubeconfig's context, as with C(kubectl),
         else V(default). Inside a pod, a task that connects as the service account of the pod uses the namespace of the pod.
-      - Before version 1.1.0, the default was V(default).
+      - Before version 1.2.0, the default was V(default).
       - The namespace must exist. It cannot be C(gpuctl-system) or C(kube-*), except to delete a job with V(absent) for O(state).
     type: str
   confirm:
@@ -118,14 +118,14 @@ options:
       - Name of a sweep, if O(name) is that and not the name of a job. Then the task is for all of its jobs, and O(state=absent),
         O(state=paused) and O(state=restarted) fail without this confirmation. It is not required in check mode.
     type: str
-    version_added: 1.1.0
+    version_added: 1.2.0
   missing_ok:
     description:
       - With O(state=absent), whether the task succeeds if none of its jobs exists. V(false) is for people, who may have misspelled a
         name or be in the wrong namespace.
     type: bool
     default: true
-    version_added: 1.1.0
+    version_added: 1.2.0
   rerun:
     description:
       - Whether to run a finished training again with O(state=present). Running trainings are not affected.
@@ -234,7 +234,7 @@ options:
         come to the jobs, and the nodes of a directory may come later. The playbook C(plan) shows the mistakes before.
     type: bool
     default: false
-    version_added: 1.1.0
+    version_added: 1.2.0
   predict:
     description:
       - Whether to look, without check mode too, whether the jobs will run and which jobs they preempt. RV(results[].fit) is from before the
@@ -242,7 +242,7 @@ options:
       - This costs about ten requests, for all jobs together. A prediction that fails is a warning.
     type: bool
     default: false
-    version_added: 1.1.0
+    version_added: 1.2.0
   preempt:
     description:
       - Whether to submit jobs that preempt others although not all of their pods find room, so that they do not run. If V(false),
@@ -250,7 +250,7 @@ options:
       - The playbook C(submit) sets V(false), unless C(gpuctl_preempt) is V(true). It needs the requests of O(predict).
     type: bool
     default: true
-    version_added: 1.1.0
+    version_added: 1.2.0
   force:
     description:
       - Whether to delete pods immediately, without a grace period. Applies to O(state=absent), to recreated jobs and to
@@ -504,24 +504,24 @@ results:
     pods_wanted:
       description: Number of pods of the job. V(none) if a job to delete was not found, as the following four.
       type: int
-      version_added: 1.1.0
+      version_added: 1.2.0
     gpu:
       description: Number of GPUs of each pod.
       type: int
-      version_added: 1.1.0
+      version_added: 1.2.0
     gpu_share:
       description: Memory of a shared GPU that each pod requests.
       type: str
-      version_added: 1.1.0
+      version_added: 1.2.0
     accelerators:
       description: What each pod requests of accelerators, as in the results of M(runwhere.gpuctl.gpuctl_job_info).
       type: list
       elements: dict
-      version_added: 1.1.0
+      version_added: 1.2.0
     sweep:
       description: Name of the sweep, for a training of a matrix.
       type: str
-      version_added: 1.1.0
+      version_added: 1.2.0
     released_gpus:
       description: Number of GPUs that pausing the job released.
       type: int
@@ -575,7 +575,7 @@ default_namespace:
   returned: on success, and on failure after the first write
   type: str
   sample: default
-  version_added: 1.1.0
+  version_added: 1.2.0
 msg:
   description: Summary of the changes.
   returned: success

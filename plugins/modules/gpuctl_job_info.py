@@ -47,7 +47,7 @@ options:
   sweep:
     description: Return only the trainings of this sweep, which are those of one C(matrix).
     type: str
-    version_added: 1.1.0
+    version_added: 1.2.0
   label_selectors:
     description: Additional Kubernetes label selectors. A job must match all of them.
     type: list
@@ -77,7 +77,7 @@ options:
     description: Whether to return RV(unmanaged). Filters other than O(namespaces) do not apply to it.
     type: bool
     default: false
-    version_added: 1.1.0
+    version_added: 1.2.0
   show_token:
     description:
       - Whether to add the Jupyter token of a notebook to its RV(results[].access_urls).
@@ -139,7 +139,7 @@ namespace:
   returned: success
   type: str
   sample: team-a
-  version_added: 1.1.0
+  version_added: 1.2.0
 not_found:
   description: A sentence for each name that does not exist.
   returned: failure, with O(must_exist)
@@ -280,7 +280,7 @@ results:
     copy_of_kueue:
       description: Whether MultiKueue has copied the job from another cluster, which has the job itself.
       type: bool
-      version_added: 1.1.0
+      version_added: 1.2.0
     created_at:
       description: Creation time.
       type: str
@@ -297,12 +297,12 @@ results:
           service, when M(runwhere.gpuctl.gpuctl_expire) pauses it, by what the job records. A maximum that its pool was given later is not
           among that. V(none) without a limit, and while it is paused or has not started.
       type: str
-      version_added: 1.1.0
+      version_added: 1.2.0
     time_left:
       description: Time until then.
       type: str
       sample: 5h
-      version_added: 1.1.0
+      version_added: 1.2.0
     age:
       description: Time since creation.
       type: str
@@ -385,7 +385,7 @@ unmanaged:
   returned: with O(unmanaged=true)
   type: list
   elements: dict
-  version_added: 1.1.0
+  version_added: 1.2.0
   sample: [{kind: Deployment, namespace: team-a, name: web, status: Running}]
 """
 

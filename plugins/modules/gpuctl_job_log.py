@@ -261,7 +261,7 @@ report:
   returned: when a matching pod was found
   type: str
   sample: logs
-  version_added: 1.1.0
+  version_added: 1.2.0
 """
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils._process import GpuctlModule, run_module

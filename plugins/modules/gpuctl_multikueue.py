@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 ---
 module: gpuctl_multikueue
 short_description: Declare the worker clusters of Kueue's MultiKueue
-version_added: 1.1.0
+version_added: 1.2.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Makes the cluster of this task the manager of MultiKueue. Kueue there hands the trainings of pools with the queue V(multikueue) to one of

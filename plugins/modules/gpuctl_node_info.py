@@ -45,7 +45,7 @@ options:
       - Whether to fail, instead of a warning, if a node of O(nodes), O(pool) or O(gpu_type) does not exist. RV(not_found) says what.
     type: bool
     default: false
-    version_added: 1.1.0
+    version_added: 1.2.0
   full:
     description: Whether to return the Kubernetes object of each node, without C(managedFields).
     type: bool
@@ -88,7 +88,7 @@ not_found:
   returned: failure, with O(must_exist)
   type: list
   elements: str
-  version_added: 1.1.0
+  version_added: 1.2.0
 results:
   description: One entry for each node, sorted by name.
   returned: success

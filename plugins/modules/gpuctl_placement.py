@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 ---
 module: gpuctl_placement
 short_description: Claim a cluster for a job, so that no other cluster gets it as well
-version_added: 1.1.0
+version_added: 1.2.0
 author: runwhere.gpuctl contributors (@runwhere)
 description:
   - Records in one cluster, the home cluster, in which of several clusters a job is placed. The playbook C(submit) with

@@ -136,7 +136,7 @@ options:
         M(runwhere.gpuctl.gpuctl_fit_info) says which of them run once nodes are added.
       - Requires O(name).
     type: dict
-    version_added: 1.1.0
+    version_added: 1.2.0
   time_limit:
     description:
       - How long trainings of the pool may run. C(max) is the longest C(job.time_limit) of a manifest, and C(default) that of manifests
@@ -146,7 +146,7 @@ options:
         have no limit without them. Those that run are held to them too, once M(runwhere.gpuctl.gpuctl_expire) has warned of their end.
       - Requires O(name).
     type: dict
-    version_added: 1.1.0
+    version_added: 1.2.0
   queue:
     description:
       - How jobs wait for the pool. V(kueue), V(volcano), V(native), V(multikueue), or a dictionary with one of them as C(backend) and any of

@@ -70,7 +70,7 @@ namespace:
   returned: success
   type: str
   sample: team-a
-  version_added: 1.1.0
+  version_added: 1.2.0
 results:
   description: One entry for each quota and namespace, sorted by namespace.
   returned: success
@@ -158,11 +158,11 @@ results:
         until: "2026-02-01T00:00:00Z"
         counted_at: "2026-01-26T10:15:04Z"
         accelerators: {"amd": {"limit": 2000, "used": 1500.0, "left": 500.0, "percent": 75.0}}
-      version_added: 1.1.0
+      version_added: 1.2.0
     opportunistic:
       description: Whether the limits do not count jobs with priority V(opportunistic); null if the ResourceQuota cannot be read.
       type: bool
-      version_added: 1.1.0
+      version_added: 1.2.0
     pod_security:
       description:
         - Pod Security Standard that the namespace enforces, set by this collection or not. V(none) if it has no label, or if the

@@ -88,7 +88,7 @@ options:
         Secrets. Only with O(level=submit), whose account can read them by a job of its own.
     type: bool
     default: false
-    version_added: 1.1.0
+    version_added: 1.2.0
   append:
     description:
       - Whether the account keeps the levels and namespaces that earlier tasks granted, and gets those of this task in addition. So an
@@ -97,7 +97,7 @@ options:
       - A later task without it leaves the account only its own level and namespaces again.
     type: bool
     default: false
-    version_added: 1.1.0
+    version_added: 1.2.0
 notes:
   - The module does not return a token. M(runwhere.gpuctl.gpuctl_kubeconfig) writes one into a kubeconfig. To create one for
     O(api_key) or for an AWX credential of the type "OpenShift or Kubernetes API Bearer Token", run
@@ -196,7 +196,7 @@ results:
       description: With O(state=absent), namespaces in which the account could create and change jobs.
       type: list
       elements: str
-      version_added: 1.1.0
+      version_added: 1.2.0
     action:
       description:
         - The change that was made, or would be made in check mode. One of V(create), V(update), V(unchanged) and V(delete).

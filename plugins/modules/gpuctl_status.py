@@ -36,17 +36,17 @@ options:
     description: Show only these nodes.
     type: list
     elements: str
-    version_added: 1.1.0
+    version_added: 1.2.0
   gpu_type:
     description: Show only nodes with this GPU type, in upper or lower case.
     type: str
-    version_added: 1.1.0
+    version_added: 1.2.0
   label_keys:
     description:
       - Keys of the labels that O(table=nodes) shows, instead of the GPUs. The prefix C(runwhere.ai/) is added to a key without a prefix.
     type: list
     elements: str
-    version_added: 1.1.0
+    version_added: 1.2.0
   status:
     description:
       - Show only jobs with this status. One of V(Pending), V(Running), V(Partially Running), V(Paused), V(Succeeded),
@@ -65,7 +65,7 @@ options:
     description: Print only this table. By default, all but V(nodes).
     type: str
     choices: [jobs, nodes, pools, quotas]
-    version_added: 1.1.0
+    version_added: 1.2.0
   format:
     description:
       - V(json) and V(yaml) print the rows as data, as they are returned, instead of as a table. Without O(table), they are under the
@@ -74,7 +74,7 @@ options:
     type: str
     choices: [table, json, yaml]
     default: table
-    version_added: 1.1.0
+    version_added: 1.2.0
   pods:
     description: Whether to show the pods of the jobs, with their nodes and IP addresses.
     type: bool
@@ -94,7 +94,7 @@ options:
     description: Whether to print the tables. V(false) only returns them, for example for O(clusters) of another task.
     type: bool
     default: true
-    version_added: 1.1.0
+    version_added: 1.2.0
   clusters:
     description:
       - What tasks of this module have returned for several clusters, by the name of the cluster. It is shown as one, and no cluster is
@@ -102,7 +102,7 @@ options:
       - Or the name of the variable in which the clusters of the play have registered it, which is faster. Then only RV(clusters) is
         returned.
     type: raw
-    version_added: 1.1.0
+    version_added: 1.2.0
 seealso:
   - module: runwhere.gpuctl.gpuctl_job_info
   - module: runwhere.gpuctl.gpuctl_node_info
