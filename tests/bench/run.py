@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Compare with what people use otherwise, in one run on one machine: what `make bench` does.
 
-GPUCTL_BENCH_ROUNDS=3 is how often each is measured; the folder once. That takes a quarter of an hour.
-GPUCTL_BENCH_FULL=1 measures the folder as often too, and a cluster of 5,000 nodes, which takes an hour.
+GPUCTL_BENCH_ROUNDS=3 is how often each is measured; the folder, 5,000 nodes and 5,000 jobs once. That takes three
+quarters of an hour. GPUCTL_BENCH_FULL=1 measures these as often too, which takes two hours.
 GPUCTL_BENCH_ONLY=jobs,nodes takes some of the groups. GPUCTL_BENCH_KUBECONFIG=/path measures on that cluster what can
 be measured there: a task, and many jobs.
 """
@@ -54,11 +54,11 @@ ONLY = os.environ.get("GPUCTL_BENCH_ONLY", "tasks,jobs,folder,nodes,info,growth,
 
 JOBS = (1, 10, 100, 500)
 NODES = (10, 100, 1_000)
-INFO = (100, 1_000, 5_000) if FULL else (100, 1_000)
-GROWTH = (1, 10, 100, 1_000, 5_000) if FULL else (1, 10, 100, 1_000)
+INFO = (100, 1_000, 5_000)
+GROWTH = (1, 10, 100, 1_000, 5_000)
 CLUSTERS = 20
 FOLDER = 200
-FOLDER_ROUNDS = ROUNDS if FULL else 1  # its loop takes two minutes
+LONG_ROUNDS = ROUNDS if FULL else 1  # of the folder, whose loop takes two minutes, and of the largest sizes
 
 
 def main() -> None:
@@ -90,7 +90,7 @@ def _measured(directory: Path) -> Iterator[Group]:
             for jobs in JOBS if "jobs" in ONLY else ():
                 yield measure(scenarios.job_group(directory, jobs), cluster, ROUNDS, warm_up=jobs == JOBS[0])
             if "folder" in ONLY:
-                yield measure(scenarios.folder_group(directory, FOLDER), cluster, FOLDER_ROUNDS, warm_up=False)
+                yield measure(scenarios.folder_group(directory, FOLDER), cluster, LONG_ROUNDS, warm_up=False)
     if given:
         print("Labels of nodes and information are measured on simulated clusters only: their size is what counts.")
         return
@@ -101,11 +101,12 @@ def _measured(directory: Path) -> Iterator[Group]:
     for nodes in INFO if "info" in ONLY else ():
         with simulated(directory, nodes=nodes, pods=10 * nodes) as cluster:
             group = scenarios.info_group(directory, nodes, 10 * nodes)
-            yield measure(group, cluster, ROUNDS, warm_up=nodes == INFO[0])
+            yield measure(group, cluster, LONG_ROUNDS if nodes == INFO[-1] else ROUNDS, warm_up=nodes == INFO[0])
     if "growth" in ONLY:
         with simulated(directory, nodes=100, pods=1_000) as cluster, _namespaces(cluster):
             for jobs in GROWTH:
-                yield measure(scenarios.growth_group(directory, jobs), cluster, ROUNDS, warm_up=jobs == GROWTH[0])
+                rounds = LONG_ROUNDS if jobs == GROWTH[-1] else ROUNDS
+                yield measure(scenarios.growth_group(directory, jobs), cluster, rounds, warm_up=jobs == GROWTH[0])
     if "clusters" in ONLY:
         yield _clusters(directory)
     if "usage" in ONLY:
@@ -157,7 +158,7 @@ def _namespaces(cluster: Served) -> Iterator[None]:
 
 
 def _conditions() -> str:
-    rounds = f"{ROUNDS} rounds" if FOLDER_ROUNDS == ROUNDS else f"{ROUNDS} rounds (of the directory: {FOLDER_ROUNDS})"
+    once = f" ({LONG_ROUNDS} of the directory and the largest sizes)" if LONG_ROUNDS != ROUNDS else ""
     where = f"the cluster of {KUBECONFIG}" if KUBECONFIG else "a simulated API server on the same machine"
     command = f"make bench{' GPUCTL_BENCH_FULL=1' if FULL else ''}"
     kubectl = _said("kubectl", "version", "--client").removeprefix("Client Version: ")
@@ -165,12 +166,13 @@ def _conditions() -> str:
     today = datetime.now(timezone.utc).date()
     return (
         f"Measured on {today} with `{command}`, {_measured_version()}, against {where}: {os.cpu_count()} processors, "
-        f"Python {platform.python_version()}, {', '.join(tools)}, kubernetes.core {_peer_version()}; {rounds}."
+        f"Python {platform.python_version()}, {', '.join(tools)}, kubernetes.core {_peer_version()}; "
+        f"{ROUNDS} rounds{once}."
     )
 
 
 def _measured_version() -> str:
-    """``runwhere.gpuctl 1.1.0 (commit 1a2b3c4d)``"""
+    """``runwhere.gpuctl 1.2.0 (commit 1a2b3c4d)``"""
     version = yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"]
     commit = git(ROOT, "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*")
     return f"runwhere.gpuctl {version}" + (f" (commit {commit.strip()})" if commit else "")

@@ -19,6 +19,7 @@ AS_MODULE = {"GPUCTL_FAST_PATH": "0"}
 MODULE = "kubernetes.core.k8s"
 LOOPED = 50  # nodes that kubernetes.core labels one by one; the time of all is extrapolated
 LOOPED_MANIFESTS = 20
+MANIFESTS_PER_TASK = 2_000  # A task takes no more; more of them are several tasks.
 NAMESPACES = ("bench-ours", "bench-module", "bench-core", "bench-kubectl")
 
 Task = dict[str, Any]
@@ -253,33 +254,36 @@ def info_group(directory: Path, nodes: int, pods: int) -> Group:
 
 def growth_group(directory: Path, jobs: int) -> Group:
     """What it takes to look at so many jobs that are as declared; seconds of the whole command."""
-    src, namespace = directory / f"growth-{jobs}", NAMESPACES[0]
-    _write_manifests(src, [_job(number) for number in range(jobs)])
-    here = {"src": str(src), "namespace": namespace}
+    namespace, sources = NAMESPACES[0], []
+    for first in range(0, jobs, MANIFESTS_PER_TASK):
+        sources.append(directory / f"growth-{jobs}-{first}")
+        _write_manifests(sources[-1], [_job(number) for number in range(first, min(first + MANIFESTS_PER_TASK, jobs))])
 
-    def ours(module: str, name: str = "", **options: Any) -> Contender:
-        task = {f"runwhere.gpuctl.{module}": options, "no_log": True}
-        name = name or module.removeprefix("gpuctl_").removesuffix("_info")
-        return Contender(name, _playbook(directory, f"growth-{name}-{jobs}", [task]))
+    def ours(name: str, module: str, *tasks: dict[str, Any]) -> Contender:
+        listed = [{f"runwhere.gpuctl.{module}": options, "no_log": True} for options in tasks]
+        return Contender(name, _playbook(directory, f"growth-{name}-{jobs}", listed))
+
+    def of_manifests(name: str, module: str, **options: Any) -> Contender:
+        return ours(name, module, *({"src": str(src), "namespace": namespace, **options} for src in sources))
 
     return Group(
         "growth",
         f"{jobs:,} {'job' if jobs == 1 else 'jobs'}, seconds and peak memory of the whole command",
         jobs,
         [
-            Step("create", [ours("gpuctl_job", "submit", **here)]),
+            Step("create", [of_manifests("submit", "gpuctl_job")]),
             Step(
                 "look",
                 [
-                    ours("gpuctl_job", "submit, unchanged", **here),
-                    ours("gpuctl_status", all_namespaces=True),
-                    ours("gpuctl_plan_info", **here),
-                    ours("gpuctl_drift_info", **here),
-                    ours("gpuctl_fit_info", **here),
-                    ours("gpuctl_usage_info", all_namespaces=True),
+                    of_manifests("submit, unchanged", "gpuctl_job"),
+                    ours("status", "gpuctl_status", {"all_namespaces": True}),
+                    of_manifests("plan", "gpuctl_plan_info"),
+                    of_manifests("drift", "gpuctl_drift_info"),
+                    of_manifests("fit", "gpuctl_fit_info"),
+                    ours("usage", "gpuctl_usage_info", {"all_namespaces": True}),
                 ],
             ),
-            Step("delete", [ours("gpuctl_job", "delete", **here, state="absent")]),
+            Step("delete", [of_manifests("delete", "gpuctl_job", state="absent")]),
         ],
     )
 
