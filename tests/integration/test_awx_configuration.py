@@ -331,6 +331,15 @@ def test_a_drain_is_approved_before_a_job_moves(of_clusters: Configured):
     assert [awx.surveys[each["id"]] for each in run] == [questions, questions]
 
 
+def test_another_home_than_one_of_the_clusters_is_refused_before_anything_is_written(of_clusters: Configured):
+    of_clusters.awx.writes.clear()
+    refused = of_clusters.again("-e", "gpuctl_awx_home=nrth")
+    assert refused.status == 2
+    said = "gpuctl_awx_home: nrth is no cluster of gpuctl_awx_clusters. Valid values: east, west, north"
+    assert said in " ".join(refused.output.split())
+    assert of_clusters.awx.writes == []
+
+
 @pytest.mark.nightly  # two runs of a minute each; that a second run changes nothing is tested above without clusters
 def test_a_second_run_changes_no_cluster_and_a_third_what_is_no_longer_so(of_clusters: Configured):
     """What was changed by hand, and a cluster that is no longer listed. Its host stays, outside of the group."""
