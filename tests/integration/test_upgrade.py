@@ -3,33 +3,36 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.fields import applied_by
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.submitter import Submitter
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import resource_of
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER, SUBMITTED_BY
 
 from .ansible import Ansible, Run
 from .api import Api, eventually
 from .recorder import Recorder
 
-FORMER = Path(__file__).parents[1] / "unit" / "fixtures" / "former" / "built-by-1.0.0.yaml"
+FORMER = Path(__file__).parents[1] / "unit" / "fixtures" / "former"
 APPLY = "application/apply-patch+yaml"
 JOBS = ("dist", "serve", "lab", "web")
 
 
-@pytest.fixture
-def submitted(ansible: Ansible, api: Api, namespace: str) -> Path:
-    """A directory of manifests whose objects 1.0.0 has applied."""
+@pytest.fixture(params=["1.0.0"])
+def submitted(request: pytest.FixtureRequest, ansible: Ansible, api: Api, namespace: str) -> Path:
+    """A directory of manifests whose objects the former version has applied, by the user who upgrades."""
     directory = ansible.directory / "cluster"
     directory.mkdir()
     priority = {"metadata": {"name": "gpuctl-medium", "labels": {"app.kubernetes.io/managed-by": FIELD_MANAGER}}}
     api.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {**priority, "value": 500})
-    for entry in yaml.safe_load_all(FORMER.read_text(encoding="utf-8")):
+    for entry in yaml.safe_load_all((FORMER / f"built-by-{request.param}.yaml").read_text(encoding="utf-8")):
         name = entry["manifest"]["job"]["name"]
         if name not in JOBS:
             continue
@@ -39,6 +42,10 @@ def submitted(ansible: Ansible, api: Api, namespace: str) -> Path:
             applied = json.loads(json.dumps(applied_by(FIELD_MANAGER, obj)).replace('"former"', f'"{namespace}"'))
             for owner in applied["metadata"].get("ownerReferences", ()):
                 owner["uid"] = uid
+            if SUBMITTED_BY in applied["metadata"].get("annotations", {}):
+                applied["metadata"]["annotations"][SUBMITTED_BY] = str(
+                    Submitter(getpass.getuser(), socket.gethostname())
+                )
             path = f"{resource_of(obj).path(namespace, obj['metadata']['name'])}?fieldManager={FIELD_MANAGER}"
             status, answer = api.call("PATCH", path, applied, APPLY)
             assert status == 201, answer
@@ -56,6 +63,7 @@ def provision(ansible: Ansible, namespace: str, *arguments: str, **variables: An
     return ansible.run("ansible-playbook", "runwhere.gpuctl.provision", "-e", given, "--diff", *arguments)
 
 
+@pytest.mark.parametrize("submitted", ["1.0.0", "1.1.0"], indirect=True)
 def test_an_upgrade_restarts_nothing_and_is_no_drift(
     ansible: Ansible, api: Api, namespace: str, submitted: Path, recorder: Recorder
 ):
