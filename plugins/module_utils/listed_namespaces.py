@@ -58,7 +58,7 @@ def whole_cluster_unless(namespaces: Collection[str] | None) -> Iterator[None]:
 
 
 def or_refusal(read: Callable[[], T]) -> T | ApiError:
-    """What ``read`` returns, or the server's refusal of it, for what is told without that."""
+    """What ``read`` returns, or the server's refusal of it, where the task goes on without that."""
     try:
         return read()
     except ApiError as error:

@@ -83,7 +83,7 @@ options:
     description:
       - V(report) changes nothing. V(annotate) warns of idle jobs. V(pause) warns of them first, and pauses them after O(grace). In namespaces whose
         used-up budget says C(then=stop_idle), so does V(annotate).
-      - Jobs are warned of and paused whoever has submitted them.
+      - Jobs are warned of and paused no matter who has submitted them.
     type: str
     choices: [report, annotate, pause]
     default: report

@@ -46,8 +46,8 @@ def acted_report(
 def table_with_reasons(columns: Sequence[Column], cells: Sequence[Row], note: str, noun: str, reason: str) -> Table:
     """A table whose last column, the one named ``reason``, is below it where the screen is narrow."""
     table = Table(columns[:-1], cells, note, noun=noun, first=FIRST_ROWS)
-    told = [{**row, "reason": as_sentence(row[reason])} for row in cells if row[reason]]
-    return replace(table, columns=columns, keep=[reason], narrow=[table, Reasons(told, FIRST_ROWS)])
+    explained = [{**row, "reason": as_sentence(row[reason])} for row in cells if row[reason]]
+    return replace(table, columns=columns, keep=[reason], narrow=[table, Reasons(explained, FIRST_ROWS)])
 
 
 def minute(time: str | None) -> str | None:

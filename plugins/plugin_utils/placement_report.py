@@ -41,12 +41,12 @@ _MOVES = (
 def moves_report(result: Mapping[str, Any]) -> Report:
     """Which jobs move where, and why others stay."""
     rows = result["results"]
-    told = [{**row, "status": None} for row in rows]
+    explained = [{**row, "status": None} for row in rows]
     return Report(
         "Which jobs move?",
         [
             Section("", [Table(_MOVES, rows, "Those that have waited longest first", noun="job")] if rows else []),
-            Section("", [Reasons(told, None)] if told else []),
+            Section("", [Reasons(explained, None)] if explained else []),
             Section("", [Text(" ".join(filter(None, (f"{_moved(result)}.", result["msg"]))))]),
         ],
     )

@@ -4,7 +4,7 @@
 
 """In which of several clusters a job is submitted, from what each of them has answered. Pure.
 
-A job that has a cluster stays there. A cluster that does not answer may have the job, so nothing is placed anew then,
+A job that has a cluster stays there. A cluster that does not answer may have the job, so nothing is placed then,
 unless that cluster is given up by name.
 """
 
@@ -98,7 +98,7 @@ class Wish:
 class Inventory:
     """The clusters of the inventory in its order, and those of them that the play has. A cluster may have no price.
 
-    Clusters with the same ``storage`` see what jobs store in each other, as whoever wrote the inventory says. Those
+    Clusters with the same ``storage`` see what jobs store in each other, as the inventory says. Those
     with ``registries`` have images of no others.
     """
 

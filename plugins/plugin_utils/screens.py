@@ -568,7 +568,7 @@ def without_own_pods(job: str, reason: str) -> str:
 
 
 def _first_url(row: Row) -> str | None:
-    """Where the job answers. While it is paused, its Service keeps its address, and nobody answers."""
+    """Where the job answers. While it is paused, its Service keeps its address, but has no endpoints."""
     if row.get("status") == "Paused":
         return None
     return next(iter(row.get("access_urls") or ()), None)

@@ -71,7 +71,7 @@ def prepare_output() -> None:
         try:
             former.flush()
         except BrokenPipeError:
-            _write_to_nobody(former.fileno())
+            _discard_output(former.fileno())
 
 
 class _Output(FileIO):
@@ -81,14 +81,14 @@ class _Output(FileIO):
         try:
             return super().write(text)
         except BrokenPipeError:
-            _write_to_nobody(self.fileno())
+            _discard_output(self.fileno())
             return super().write(text)
 
 
-def _write_to_nobody(descriptor: int) -> None:
-    nobody = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nobody, descriptor)
-    os.close(nobody)
+def _discard_output(descriptor: int) -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
 
 
 class TaskScreen:

@@ -196,8 +196,8 @@ def _meaning(totals: Row) -> list[str]:
         found.append("Opportunistic: of the held hours, those of jobs that yield. Given back: GPUs of preempted pods.")
     if totals["gpus_reclaimed"] or totals["reclaimed_hours"]:
         found.append(
-            "Reclaimed: GPUs of jobs that gpuctl_idle has paused or deleted, times the time until somebody resumed or "
-            "deleted the paused ones. They were not held, so they are in no other figure of the job."
+            "Reclaimed: GPUs of jobs that gpuctl_idle has paused or deleted, times the time until the paused "
+            "ones were resumed or deleted. They were not held, so they are in no other figure of the job."
         )
     if any(each["counts"] != "devices" for each in totals["accelerators"]):
         found.append(

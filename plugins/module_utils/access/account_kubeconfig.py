@@ -118,7 +118,7 @@ def _former_contexts(options: KubeconfigOptions, text: str | None) -> tuple[list
     """The contexts of the file as it is, and the current one. Raises TaskFailed if one could be lost, or given away."""
     read = read_contexts(text) if text is not None else ([], "")
     if read is None and not options.cluster:
-        return [], ""  # It is written anew.
+        return [], ""  # It is written from scratch.
     own = _own_context(options, read[0]) if read else None
     others = [each.name for each in read[0] if each is not own] if read else []
     problem = None

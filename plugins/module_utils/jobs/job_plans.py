@@ -212,7 +212,7 @@ def _warn_of_mistakes(
         again = precheck(served, task.client(), new_nodes=True, check_mode=task.check_mode)
         found = {id_: reasons for id_, reasons in found.items() if id_ not in classes.extended} | again
     warnings = advice(job for job, _plan in changed)
-    told = task.check_mode and options.predict and not options.wait_for_nodes  # by the prediction
+    predicted = task.check_mode and options.predict and not options.wait_for_nodes
     doubtful: dict[JobId, list[PendingReason]] = {}
     blockers: list[Blocker] = []
     impossible: list[Blocker] = []
@@ -225,12 +225,12 @@ def _warn_of_mistakes(
         impossible += [(plan, text) for each, text in wrong.items() if each not in refused]
         blocking = refused.keys() | wrong.keys()
         warnings += [text for text in job.mistakes if text not in blocking]
-        doubtful[job.id] = [each for each in reasons if each not in blocking and not (told and each.predicted)]
+        doubtful[job.id] = [each for each in reasons if each not in blocking and not (predicted and each.predicted)]
     # What may keep a job from running does not matter where it cannot be created. Those of several jobs were looked at.
     alone = any(doubtful.values()) and len(plans) == 1 and not task.check_mode
     if alone and (closed := closed_namespaces(plans, task.client(), suggest_namespace(task))):
         return closed
-    # Who waits is told by the wait why a job does not run, once.
+    # With wait, the wait says why a job does not run; once is enough.
     waits = options.wait and not task.check_mode
     for text in (*warnings, *(() if waits else grouped(doubtful))):
         task.warn(text)

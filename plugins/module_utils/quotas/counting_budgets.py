@@ -15,7 +15,7 @@ T = TypeVar("T", bound=Object)
 
 def budgets_by_namespace(resource_quotas: Iterable[T]) -> dict[str, tuple[list[T], tuple[HoursBudget, T] | None]]:
     """The ResourceQuotas of each namespace, and the budget that counts there, with its quota: the smallest one. There
-    are two after a race of two tasks, which both were told of."""
+    are two after a race of two tasks, which both have reported."""
     found: dict[str, list[T]] = defaultdict(list)
     for obj in resource_quotas:
         found[obj["metadata"]["namespace"]].append(obj)

@@ -368,7 +368,7 @@ def _has_device_alone(job: _Job, node: Node, seen: _Seen) -> bool:
 
 
 def _own_container(uses: Mapping[str, ContainerUse], uid: str, clusters: int) -> ContainerUse | None:
-    """What is told of the pod by its uid, else of its name, if that is the only pod of this name."""
+    """The series of the pod by its uid, else by its name, if that is the only pod of this name."""
     return uses.get(uid) or (uses.get("") if clusters == 1 else None)
 
 

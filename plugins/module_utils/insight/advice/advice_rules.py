@@ -390,7 +390,7 @@ def _doubt_of_devices(job: JobEvidence) -> str:
 
 
 def _doubt_of_container(job: JobEvidence, seconds_of: Callable[[PodEvidence], float], noun: str) -> str:
-    """The kubelet tells it, or nobody does: then no pod is to blame."""
+    """Only kubelets measure containers. Without any such series, the pods are not the problem."""
     if not any(seconds_of(pod) for pod in job.pods):
         return f"Prometheus has no {noun} of its pods from the kubelets' cAdvisor"
     return _doubt_of_coverage(job, seconds_of, f"its {noun}")

@@ -49,8 +49,8 @@ _MOST_MEMORY, _MOST_CPU = 1e15, 1e5
 
 @dataclass
 class MeasuredPods:
-    """By namespace and name. Containers are by uid as well, which is "" where it is not told. ``jobs``: what labels say
-    of pods. ``clusters``: of how many there are series."""
+    """By namespace and name. Containers are by uid as well, which is "" where the series have none. ``jobs``: what
+    labels say of pods. ``clusters``: of how many there are series."""
 
     devices: dict[PodName, list[DevicePeak]] = field(default_factory=lambda: defaultdict(list))
     busy: dict[PodName, tuple[float, float]] = field(default_factory=dict)

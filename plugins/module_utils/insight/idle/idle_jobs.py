@@ -386,8 +386,8 @@ def _warn_and_pause(task: Task[IdleOptions], jobs: Sequence[HeldJob]) -> list[An
             others = {job.id for job in unchanged}
             paused = [job for job in chosen if job.error is None and job.id not in others]
             record_given_back(task, [(job.workload, job.pods) for job in paused])
-    told = [job for job in jobs if job.action in (WARN, PAUSE) and job.error is None]
-    write_events(task, [(job.workload, *_event_of(job)) for job in told], "idle jobs")
+    announced = [job for job in jobs if job.action in (WARN, PAUSE) and job.error is None]
+    write_events(task, [(job.workload, *_event_of(job)) for job in announced], "idle jobs")
     return diff
 
 

@@ -124,7 +124,7 @@ def next_action(
     warned = _parse_time(warned_at)
     if warned is None or warned > now or (since and warned < since):
         return WARN
-    # Whoever was only told that a job is idle has not been warned that it will be paused.
+    # The owner was only notified that the job is idle, not that it will be paused.
     if not policy.pauses and policy.used_up_until not in ("", until):
         return WARN
     is_due = (now - warned).total_seconds() >= policy.grace

@@ -167,9 +167,9 @@ def act_on(task: Task[Any], jobs: Sequence[FoundJob], judge: ReclaimJudge) -> li
         diff += changes
         for job in unchanged:
             job.action = NOTHING
-    told = [job for job in jobs if job.action in (WARN, PAUSE, STOP) and job.error is None]
-    record_given_back(task, [(job.workload, job.pods) for job in told if job.action != WARN])
-    write_events(task, [(job.workload, *_event_of(job, judge)) for job in told], "jobs that get nowhere")
+    announced = [job for job in jobs if job.action in (WARN, PAUSE, STOP) and job.error is None]
+    record_given_back(task, [(job.workload, job.pods) for job in announced if job.action != WARN])
+    write_events(task, [(job.workload, *_event_of(job, judge)) for job in announced], "jobs that get nowhere")
     return diff
 
 
@@ -207,7 +207,7 @@ def _state(action: str, jobs: Mapping[JobId, FoundJob], judge: ReclaimJudge) -> 
 
 
 def _paused(job: LiveJob) -> Plan:
-    """A pause that ends the warning in the same write: what is resumed is judged anew."""
+    """A pause that ends the warning in the same write: a resumed job is judged from the beginning."""
     plan, forget = pause(job), Change(_WARNED, value_at(job.workload, _WARNED), ABSENT)
     return plan.with_steps(
         [

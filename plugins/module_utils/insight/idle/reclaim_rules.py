@@ -172,7 +172,7 @@ def _claims(names: Sequence[str]) -> str:
 
 
 def warned_of(workload: Mapping[str, Any], kind: str, now: datetime) -> datetime | None:
-    """When the job was warned of this finding; None for another one, and for what nobody can have written yet."""
+    """When the job was warned of this finding; None for another one, and for a time that is still to come."""
     text = (workload["metadata"].get("annotations") or {}).get(RECLAIM_WARNED) or ""
     recorded, _space, time = text.partition(" ")
     found = noted_time({"metadata": {"annotations": {RECLAIM_WARNED: time}}}, RECLAIM_WARNED)
@@ -190,7 +190,7 @@ def exemption(workload: Mapping[str, Any], longest: float, now: datetime) -> str
 def next_step(
     workload: Mapping[str, Any], finding: Stall | None, rule: ReclaimRule | None, grace: float, now: datetime
 ) -> str:
-    """What is done about a job now: its owner is told ``grace`` seconds before more than that."""
+    """What is done about a job now: its owner is warned ``grace`` seconds before more than that."""
     if finding is None or rule is None or (finding.since and (now - finding.since).total_seconds() < rule.after):
         return CLEAR if RECLAIM_WARNED in (workload["metadata"].get("annotations") or {}) else NOTHING
     warned = warned_of(workload, finding.kind, now)

@@ -82,7 +82,7 @@ def run(task: InfoTask) -> dict[str, Any]:
 def read_jobs_info(task: InfoTask) -> tuple[dict[str, Any], list[AcceleratorUse] | None]:
     """The jobs; those of the job whose pod is named if no job is, or of the sweep.
 
-    And what the unfinished pods of jobs use, if those of the whole cluster were read: nobody has to read them again.
+    And what the unfinished pods of jobs use, if those of the whole cluster were read, so that they are read once.
     """
     found, uses = _read_rows(task)
     options = task.options

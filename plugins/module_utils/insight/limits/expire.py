@@ -191,8 +191,8 @@ def _warn_and_pause(task: Task[ExpireOptions], jobs: Sequence[LimitedJob], judge
             if job.end:
                 job.end = replace(job.end, action=NOTHING)
                 job.reason += ", and was changed meanwhile"
-    told = [job for job in jobs if job.action != NOTHING and job.error is None]
-    write_events(task, [(job.workload, *_event_of(job)) for job in told], "jobs that reach their time limit")
+    announced = [job for job in jobs if job.action != NOTHING and job.error is None]
+    write_events(task, [(job.workload, *_event_of(job)) for job in announced], "jobs that reach their time limit")
     return diff
 
 

@@ -77,7 +77,7 @@ class Use:
     shared: frozenset[str] = frozenset()  # resources that are shares on its node
     given_back: int = 0  # devices, partitions and shares, when the scheduler preempted it in the range
     reclaimed: int = 0  # the same, when gpuctl_idle stopped it in the range
-    reclaimed_hours: float = 0.0  # in which it was stopped, and nobody resumed it
+    reclaimed_hours: float = 0.0  # in which it stayed stopped
     month: str = ""  # of the part of the range that this is about, such as 2026-08
 
     @cached_property
