@@ -6,16 +6,18 @@ Contenders take turns, so that a busy machine troubles all of them alike, and ra
 
 from __future__ import annotations
 
-import os
+import json
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from bench.cluster import Served
+
+LAUNCHER = Path(__file__).with_name("launcher.py")
 
 
 @dataclass(frozen=True)
@@ -113,27 +115,26 @@ def _take(contender: Contender, cluster: Served, number: int) -> None:
 def _run(contender: Contender, cluster: Served) -> Run:
     cluster.forget_requests()
     before = cluster.processor_seconds()
-    with tempfile.TemporaryFile("w+") as output:
-        started = time.perf_counter()
-        process = subprocess.Popen(
-            contender.command,
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as took:
+        process = subprocess.run(
+            [sys.executable, "-S", str(LAUNCHER), str(took.fileno()), *contender.command],
             env={**cluster.environment, **contender.environment},
+            pass_fds=[took.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-        _pid, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         said = output.read()
+        took.seek(0)
+        used = json.loads(took.read() or "{}")
     if process.returncode:
         sys.exit(f"{' '.join(contender.command)} has failed:\n{said[-4000:]}")
     after = cluster.processor_seconds()
     return Run(
-        seconds=contender.says(said) if contender.says else seconds,
-        busy=usage.ru_utime + usage.ru_stime,
-        mib=usage.ru_maxrss / 1024,  # of its largest process
+        seconds=contender.says(said) if contender.says else used["seconds"],
+        busy=used["busy"],
+        mib=used["mib"],
         requests=cluster.requests(),
         server_busy=None if before is None or after is None else after - before,
     )
