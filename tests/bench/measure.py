@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.cluster import Served
 
-LAUNCHER = Path(__file__).with_name("launcher.py")
+LAUNCHER = Path(__file__).parents[1] / "launcher.py"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,18 +22,10 @@ import yaml
 from integration.ansible import BIN, ROOT, Ansible
 from integration.recorder import Recorder
 
+LAUNCHER = ROOT / "tests" / "launcher.py"
 MOST_SECONDS = 20.0  # of CPU, several times what it takes: what grows with the square of its input takes minutes
 MOST_MIB = 300
 MEBIBYTE = 1024 * 1024
-
-# Runs a command, and says what it and its children have used: RUSAGE_CHILDREN of this process counts other tests.
-MEASURE = """\
-import json, resource, subprocess, sys
-streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-done = subprocess.run(sys.argv[1:], **streams, text=True)
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(json.dumps([done.returncode, done.stdout, used.ru_utime + used.ru_stime, used.ru_maxrss // 1024]))
-"""
 
 
 @dataclass(frozen=True)
@@ -42,11 +35,11 @@ class Measured:
     status: int
     output: str
     seconds: float
-    mebibytes: int
+    mebibytes: float
 
     def is_bounded(self) -> None:
         assert self.seconds < MOST_SECONDS, f"{self.seconds:.1f} s of CPU"
-        assert self.mebibytes < MOST_MIB, f"{self.mebibytes} MiB"
+        assert self.mebibytes < MOST_MIB, f"{self.mebibytes:.0f} MiB"
         assert len(self.output) < 100_000, f"{len(self.output)} characters of output"
         assert "Traceback" not in self.output
         assert "bug in runwhere.gpuctl" not in self.output
@@ -73,17 +66,22 @@ def measure(ansible: Ansible) -> Callable[..., Measured]:
             "PATH": f"{BIN}:{os.environ['PATH']}",
             **ansible.environment,
         }
-        done = subprocess.run(
-            [sys.executable, "-c", MEASURE, str(BIN / command[0]), *command[1:]],
-            cwd=ansible.directory,
-            env=environment,
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=280,
-            check=True,
-            preexec_fn=_limited,
-        )
-        return Measured(*json.loads(done.stdout))
+        with tempfile.TemporaryFile("w+") as took:
+            done = subprocess.run(
+                [sys.executable, LAUNCHER, str(took.fileno()), str(BIN / command[0]), *command[1:]],
+                cwd=ansible.directory,
+                env=environment,
+                pass_fds=[took.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=280,
+                preexec_fn=_limited,
+            )
+            took.seek(0)
+            used = json.load(took)
+        return Measured(done.returncode, done.stdout, used["busy"], used["mib"])
 
     return run
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Run a command and write what it took to a file descriptor, as JSON: python tests/bench/launcher.py FD COMMAND...
+"""Run a command and write what it took to a file descriptor, as JSON: python tests/launcher.py FD COMMAND...
 
-Linux counts the peak of the process that starts a program as the program's own (getrusage(2)), so the program is
-started by one that is small.
+Linux counts the peak of the process that starts a program as the program's own, so the program is started by one that
+is small; and RUSAGE_CHILDREN of a process with several children counts all of them (getrusage(2)).
 """
 
 from __future__ import annotations
