@@ -65,14 +65,14 @@ def objects() -> list[Row]:
         assert not perform(JOB, cluster, name="kept", state="paused").get("failed")
 
         def settled() -> bool:
-            found = cluster.call(pods)
+            phases = [pod["status"].get("phase") for pod in cluster.call(pods)]
             refused = [
                 one
-                for pod in found
+                for pod in cluster.call(pods)
                 for one in pod["status"].get("conditions") or ()
                 if one["type"] == "PodScheduled" and one["status"] == "False"
             ]
-            return len(refused) == 2 and len(found) == 4
+            return len(refused) == 2 and sorted(phases) == ["Pending", "Pending", "Running", "Running"]
 
         eventually(settled)
         kinds = ("Job", "Deployment", "Pod", "PersistentVolumeClaim")
