@@ -41,6 +41,12 @@ def source_secret_values(node: Node) -> set[str]:
     return found.union(*(source_secret_values(value) for _name, value in entries))
 
 
+def shown_manifest(model: Any) -> Any:
+    """A job's manifest as it is recorded: without its secrets, also where they are repeated."""
+    data = model.model_dump(mode="json", exclude_defaults=True, warnings=False)
+    return redact(_shown_data({"kind": model.kind, **data}), secret_values(model))
+
+
 def shown_definition(data: Any) -> Any:
     """A definition as it is returned: its secrets masked, also where they are repeated; of YAML texts nothing.
 

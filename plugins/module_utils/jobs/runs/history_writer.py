@@ -20,8 +20,7 @@ from ...kube.times import time_as_text
 from ...labels import HISTORY
 from ...manifest.digest import digest_of
 from ...manifest.problems import abridged
-from ...manifest.secrets import secret_values, shown_definition
-from ...redaction import redact
+from ...manifest.secrets import shown_manifest
 from ...task import Task
 from .config_maps import read_config_map
 from .ledger import RunResult
@@ -152,16 +151,18 @@ class HistoryWriter:
         is_new = workload["metadata"]["uid"] != former
         if (plan.changed and (is_new or (plan.action is Action.UPDATE and model))) or (is_unknown and not plan.ended):
             digest = plan.manifest or (digest_of(model) if model else "")
-            return job_keys(workload, digest=digest, manifest=_shown_manifest(model) if model else None)
+            return job_keys(workload, digest=digest, manifest=shown_manifest(model) if model else None)
         # What has ended may have had another manifest.
         return live_keys(workload, now) if is_unknown else {}
 
     def _good_keys(self, result: ApplyResult, workload: Object, begun: Keys) -> Keys:
         """The manifest before an update, if its pods were ready when it was replaced."""
         live, uid = result.plan.steps[0].live if result.plan.steps else {}, workload["metadata"]["uid"]
-        submitted = json.loads(begun.get(f"{uid}.job", "{}"))
         is_service = workload["kind"] != "Job" and live.get("kind") == workload["kind"]
-        if not (is_service and submitted.get("digest") and is_ready(live) and pods_wanted(live)):
+        if not (is_service and is_ready(live) and pods_wanted(live)):
+            return Keys()
+        submitted = json.loads(begun.get(f"{uid}.job", "{}"))
+        if not submitted.get("digest"):
             return Keys()
         try:
             head = read_config_map(self._task.client(), result.plan.namespace, HISTORY) or {}
@@ -256,9 +257,3 @@ def _live_workload(plan: Plan) -> Object:
 def _ends_run(plan: Plan) -> bool:
     step = _stopping_step(plan)
     return step.action is Action.DELETE or step.replaces
-
-
-def _shown_manifest(model: JobManifest) -> Any:
-    """The manifest without its secrets, as the task has it."""
-    data = model.model_dump(mode="json", exclude_defaults=True, warnings=False)
-    return redact(shown_definition({"kind": model.kind, **data}), secret_values(model))

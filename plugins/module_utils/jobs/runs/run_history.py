@@ -158,9 +158,11 @@ def job_keys(workload: Object, *, digest: str = "", manifest: Any = None) -> Key
         "digest": digest or None,
         "manifest": manifest,
     }
-    if len(_compact_json(data)) > _LONGEST_MANIFEST:
+    text = _compact_json(data)
+    if len(text) > _LONGEST_MANIFEST:
         data |= {"manifest": None, "manifest_note": f"longer than {_LONGEST_MANIFEST // 1024} KiB, so it is not kept"}
-    return {f"{metadata['uid']}.job": _compact_json(_without_long_texts(data, _LONGEST_MANIFEST))}
+        text = _bounded_json(data, _LONGEST_MANIFEST)
+    return {f"{metadata['uid']}.job": text}
 
 
 def good_keys(uid: str, known: Mapping[str, str], digest: str) -> Keys:
@@ -178,15 +180,15 @@ def live_keys(workload: Object, moment: datetime) -> Keys:
     """What a live workload says of its run, when its pods are read, for a run that an earlier version has submitted."""
     (text,) = job_keys(workload).values()
     data = {**json.loads(text), "seen": int(moment.timestamp())}
-    return {f"{workload['metadata']['uid']}.was": _compact_json(_without_long_texts(data, _LONGEST["was"]))}
+    return {f"{workload['metadata']['uid']}.was": _bounded_json(data, _LONGEST["was"])}
 
 
-def _without_long_texts(data: dict[str, Any], longest: int) -> dict[str, Any]:
+def _bounded_json(data: dict[str, Any], longest: int) -> str:
     """What can be read again: an image and an annotation, which accounts write as they like, may have any length."""
-    texts = sorted((name for name, value in data.items() if isinstance(value, str)), key=lambda name: len(data[name]))
-    while texts and len(_compact_json(data)) > longest:
-        data = {**data, texts.pop(): None}
-    return data
+    names = sorted((name for name, value in data.items() if isinstance(value, str)), key=lambda name: len(data[name]))
+    while len(text := _compact_json(data)) > longest and names:
+        data = {**data, names.pop(): None}
+    return text
 
 
 def end_keys(uid: str, end: RunResult, *, started_at: str | None = None, exit_code: int | None = None) -> Keys:
@@ -281,8 +283,10 @@ def oldest_half(data: Mapping[str, str]) -> Keys:
             runs.setdefault(key.partition(".")[0], {})[key] = text
     ended_first = sorted(runs.items(), key=lambda run: (f"{run[0]}.end" not in run[1], _submitted(run[1], run[0])))
     moved: Keys = {}
+    half, size = size_of(data) / 2, 0
     for _uid, keys in ended_first:
-        if moved and size_of(moved) + size_of(keys) > size_of(data) / 2:
+        size += size_of(keys)
+        if moved and size > half:
             break
         moved |= keys
     return moved
