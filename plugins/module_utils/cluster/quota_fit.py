@@ -138,10 +138,12 @@ def quota_state(quota: Object) -> QuotaState | None:
 
 def refused_by_quotas(workload: Object, quotas: Iterable[Object]) -> Iterator[PendingReason]:
     """Which quotas of its namespace are too small for a workload, whatever else uses them."""
+    if not (states := [*filter(None, map(quota_state, quotas))]):
+        return
     metadata = workload["metadata"]
     pod = admitted(workload["spec"]["template"], metadata["namespace"], metadata["name"], Admission())
     charges, number = charges_of(pod), pods_wanted({**workload, "status": {}})
-    for state in filter(None, map(quota_state, quotas)):
+    for state in states:
         if state.concerns(pod):
             counted = [name for name, amount in charges.items() if name in state.hard and amount]
             requested = {name: _amount_text(name, charges[name]) for name in counted}

@@ -11,7 +11,7 @@ such as nodeSelector and secretKeyRef: who changes a part of it takes all of it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..kube.shapes import MalformedObject, UnreadableObject
@@ -28,15 +28,13 @@ from .paths import (
     key_of_entry,
     list_entry,
     name_of_step,
-    value_at,
 )
 
 
 def changes(desired: Mapping[str, Any], live: Mapping[str, Any], manager: str) -> tuple[Change, ...]:
     """What an apply of ``desired`` by ``manager`` would change in ``live``, in the order of the desired object."""
-    found = list(_differences(desired, live, (), _taken_over(live, manager)))
-    found += _dropped(owned_fields(live, manager), desired, live, ())
-    return tuple(found)
+    found = _differences(desired, live, (), _taken_over(live, manager))
+    return (*found, *_dropped(owned_fields(live, manager), desired, live, ()))
 
 
 def owned_fields(live: Mapping[str, Any], manager: str) -> dict[str, Any]:
@@ -58,6 +56,15 @@ def applied_by(manager: str, live: Mapping[str, Any]) -> dict[str, Any]:
     """The object as ``manager`` last applied it: its identity and the fields that the manager holds."""
     identity, fields = identity_of(live), _extract(owned_fields(live, manager), live)
     return {**identity, **fields, "metadata": {**identity["metadata"], **fields.get("metadata", {})}}
+
+
+def is_applied_alike(manager: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two states of an object have the same in the fields that ``manager`` holds."""
+    fields = owned_fields(one, manager)
+    if fields == owned_fields(other, manager):  # Most often the spec is equal as a whole.
+        fields = {step: below for step, below in fields.items() if one.get(step[2:]) != other.get(step[2:])}
+        return not fields or _extract(fields, one) == _extract(fields, other)
+    return applied_by(manager, one) == applied_by(manager, other)
 
 
 def is_owned(live: Mapping[str, Any], path: Path, manager: str) -> bool:
@@ -93,6 +100,7 @@ _COMPLETE_MAPS = frozenset({"default", "defaultRequest"})
 # Their values are quantities: "1" and "1000m" are equal, and the server returns the canonical form.
 _RESOURCE_LISTS = frozenset({"requests", "limits", "hard", "default", "defaultRequest"})
 _QUANTITY_FIELDS = frozenset({"sizeLimit", "averageValue"})
+_SCALARS = frozenset({str, int, bool})  # Equal ones need no closer look; 1 and true are equal to Python.
 
 # Pointers in Go (core/v1 types.go), of which nil, the default, is not false.
 _KEPT_WHEN_FALSE = frozenset(
@@ -113,29 +121,30 @@ def _item_key(keys: tuple[str, ...], item: Any) -> Key:
     return tuple((name, value if isinstance(value, (str, int)) else None) for name, value in found)
 
 
-def _differences(desired: Any, live: Any, path: Path, taken_over: frozenset[Path] = frozenset()) -> Iterator[Change]:
+def _differences(desired: Any, live: Any, path: Path, taken_over: frozenset[Path] = frozenset()) -> list[Change]:
     # One value to the server: an apply of a part of it would remove what others have put into the rest (KEP-555).
-    if path in taken_over and isinstance(live, type(desired)) and isinstance(desired, (dict, list)):
+    if taken_over and path in taken_over and isinstance(live, type(desired)) and isinstance(desired, (dict, list)):
         from .taken_over import has_more
 
-        if any(_differences(desired, live, path)) or has_more(live, desired):
-            yield Change(path, live, desired)
-    elif isinstance(desired, dict) and isinstance(live, dict):
+        return [Change(path, live, desired)] if _differences(desired, live, path) or has_more(live, desired) else []
+    found: list[Change] = []
+    if isinstance(desired, dict) and isinstance(live, dict):
         for name, value in desired.items():
             live_value = live.get(name, ABSENT)
-            if not (isinstance(value, str) and value == live_value):  # The common case: equal strings.
-                yield from _differences(value, live_value, (*path, name), taken_over)
+            if value != live_value or type(value) not in _SCALARS or type(live_value) is not type(value):
+                found += _differences(value, live_value, (*path, name), taken_over)
         if path and path[-1] in _COMPLETE_MAPS:
-            yield from (Change((*path, name), live[name], ABSENT) for name in live.keys() - desired.keys())
+            found += [Change((*path, name), live[name], ABSENT) for name in live.keys() - desired.keys()]
     # Each entry has an owner of its own: entries that we do not have belong to others, such as injected sidecars.
     elif isinstance(desired, list) and isinstance(live, list) and desired and _merge_keys(path[-1], desired[0]):
         keys = _merge_keys(path[-1], desired[0])
         present = {_item_key(keys, item): item for item in live}
         for item in desired:
             key = _item_key(keys, item)
-            yield from _differences(item, present.get(key, ABSENT), (*path, key), taken_over)
+            found += _differences(item, present.get(key, ABSENT), (*path, key), taken_over)
     elif not _is_equal(desired, live, path):
-        yield Change(path, live, desired)
+        found.append(Change(path, live, desired))
+    return found
 
 
 def _is_equal(desired: Any, live: Any, path: Path) -> bool:
@@ -144,10 +153,8 @@ def _is_equal(desired: Any, live: Any, path: Path) -> bool:
         # The server drops empty values when it decodes an object (Go's omitempty).
         return desired in (None, "", [], {}) or (desired is False and path[-1] not in _KEPT_WHEN_FALSE)
     if isinstance(desired, list) and isinstance(live, list):
-        return len(desired) == len(live) and all(
-            not any(_differences(desired_value, live_value, (*path, "*")))
-            for desired_value, live_value in zip(desired, live, strict=True)
-        )
+        pairs = zip(desired, live, strict=False)
+        return len(desired) == len(live) and not any(_differences(*pair, (*path, "*")) for pair in pairs)
     if desired == live and isinstance(desired, bool) == isinstance(live, bool):
         return True
     try:
@@ -168,32 +175,35 @@ def _taken_over(live: Mapping[str, Any], manager: str) -> frozenset[Path]:
     return fields_taken_over(live, manager, owned_fields(live, manager))
 
 
-def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> Iterator[Change]:
+def _dropped(fields: Mapping[str, Any], desired: Any, live: Any, path: Path) -> list[Change]:
     """What we hold by an earlier apply and the desired object no longer has."""
+    found: list[Change] = []
     # The tree lists the keys of an entry as fields of it, too.
     held_keys = {key[0] for key in path[-1]} if path and isinstance(path[-1], tuple) else set()
     for step, below in fields.items():
-        if not below and isinstance(desired, dict) and isinstance(desired.get(step[2:]), (str, int)):
+        if not below and isinstance(desired, dict) and type(desired.get(step[2:])) in _SCALARS:
             continue  # The common case: a scalar that the desired object has too.
         name, desired_value, live_value = _step_below(step, desired, live)
         if name is None or live_value is ABSENT or name in held_keys:
             continue
         if desired_value is ABSENT:
-            yield Change((*path, name), live_value, ABSENT)
+            found.append(Change((*path, name), live_value, ABSENT))
         elif below:
-            yield from _dropped(below, desired_value, live_value, (*path, name))
+            found += _dropped(below, desired_value, live_value, (*path, name))
         elif isinstance(desired_value, dict) and isinstance(live_value, dict):
             # An atomic map (``x-kubernetes-map-type``: nodeSelector, secretKeyRef) has one owner until others add to it
             for key, value in live_value.items():
                 if key not in desired_value and _FILLED_IN.get(key) != value:
-                    yield Change((*path, name, key), value, ABSENT)
+                    found.append(Change((*path, name, key), value, ABSENT))
+    return found
 
 
 def _step_below(step: str, desired: Any, live: Any) -> tuple[str | Key | None, Any, Any]:
     """Follow one step of a ``fieldsV1`` tree: ``f:<field>`` or ``k:<key of an entry>`` (we apply no sets, ``v:``)."""
     if step.startswith("f:"):
         name = step[2:]
-        return name, value_at(desired, (name,)), value_at(live, (name,))
+        ours = desired.get(name, ABSENT) if isinstance(desired, dict) else ABSENT
+        return name, ours, live.get(name, ABSENT) if isinstance(live, dict) else ABSENT
     if step.startswith("k:"):
         wanted = key_of_entry(step)
         return tuple(wanted.items()), list_entry(desired, wanted), list_entry(live, wanted)

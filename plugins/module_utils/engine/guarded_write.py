@@ -18,7 +18,7 @@ from ..kube.client import Client
 from ..kube.errors import ApiError, ConcurrentChange, KubeError
 from ..kube.resources import resource_of
 from ..labels import FIELD_MANAGER, PAUSED_REPLICAS
-from .fields import applied_by, changes, owned_fields
+from .fields import changes, is_applied_alike, owned_fields
 from .paths import ABSENT, Change, value_at
 from .plan import Step
 
@@ -151,7 +151,9 @@ def _merge_patch(changes: Iterable[Change]) -> dict[str, Any]:
 
 def is_as_applied(live: Mapping[str, Any], now: Mapping[str, Any] | None) -> bool:
     """Whether ``now`` is the object that ``live`` was, with the fields that runs of gpuctl have set."""
-    return now is not None and _is_same_object(live, now) and _set_by_us(live) == _set_by_us(now)
+    if now is None or not _is_same_object(live, now) or _pause_of(live) != _pause_of(now):
+        return False
+    return is_applied_alike(FIELD_MANAGER, live, now)
 
 
 def concurrent_change(obj: Mapping[str, Any], now: Mapping[str, Any] | None) -> ConcurrentChange:
@@ -203,10 +205,10 @@ def _is_same_object(live: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return bool(live["metadata"]["uid"] == now["metadata"]["uid"]) and is_terminating(live) == is_terminating(now)
 
 
-def _set_by_us(obj: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What we applied, and what a pause has patched."""
+def _pause_of(obj: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a pause has patched."""
     suspended = not is_admitted_by_kueue(obj) and value_at(obj, ("spec", "suspend")) is True
-    return applied_by(FIELD_MANAGER, obj), suspended, value_at(obj, ("metadata", "annotations", PAUSED_REPLICAS))
+    return suspended, value_at(obj, ("metadata", "annotations", PAUSED_REPLICAS))
 
 
 def _last_writer(obj: Mapping[str, Any]) -> tuple[str, str]:
