@@ -58,8 +58,7 @@ class Task(Generic[OptionsT]):
     own. ``on_mask`` is called with values that must never be shown, ``masked`` holds all of them so far;
     ``definition_secrets`` are those of the task's manifests. ``progress`` shows how far a long task is, ``screen`` is
     where it may print; a module process has none before it ends. What goes to the terminal is made printable.
-    ``names`` are those of the options where the user sets them (wording.py). ``advisers`` imports those of its jobs
-    (jobs/advisers.py).
+    ``names`` are those of the options where the user sets them (wording.py), ``advisers`` those of jobs/advisers.py.
     Without ``diff_mode`` no diff is built: for hundreds of objects it would cost more than the rest of the result.
     """
 
@@ -75,7 +74,7 @@ class Task(Generic[OptionsT]):
     diff_mode: bool = True
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     names: Callable[[], Names] = dict
-    advisers: Callable[[], Sequence[Callable[[Any], Any]]] = tuple
+    advisers: Sequence[Callable[[Any], Any]] = ()
     level: str = "read"
     opened_client: Client | None = None
 
@@ -141,14 +140,16 @@ class Task(Generic[OptionsT]):
 class ModuleSpec(Generic[OptionsT]):
     """A module: its options, the constraints between them, and the function that performs a task.
 
-    The module and the action plugin of the same name share it. ``advisers``: see Task. ``report`` names the report that
-    gpuctl_show makes of a result with rows (plugin_utils/reports.py); without one, it shows what was done to each row.
+    The module and the action plugin of the same name share it. ``advisers``: see Task. ``manifests``: their kinds.
+    ``report`` names the report that gpuctl_show makes of a result with rows (plugin_utils/reports.py); without one, it
+    shows what was done to each row.
     """
 
     options: type[OptionsT]
     run: Callable[[Task[OptionsT]], dict[str, Any]]
     constraints: Mapping[str, Any] = field(default_factory=dict)
-    advisers: Callable[[], Sequence[Callable[[Any], Any]]] = tuple
+    advisers: Sequence[Callable[[Any], Any]] = ()
+    manifests: Sequence[str] = ()
     report: str | None = None
     level: str = "read"  # of gpuctl_rbac, for all of a task, whatever is refused first
 

@@ -70,9 +70,15 @@ def module_spec(name: str) -> ModuleSpec[Any]:
 def preload(module: str) -> None:
     """Import what a task of the module needs. Manifests need pydantic, and copies WebSockets; others do without."""
     spec = module_spec(module)
-    spec.advisers()
     options = spec.options.argument_spec()
-    packages = ["manifest", "jobs.objects"] if {"definition", "src"} & options.keys() else []
+    packages = []
+    if {"definition", "src"} & options.keys():
+        from ..module_utils.manifest.kinds import KINDS
+
+        kinds = spec.manifests or tuple(KINDS)
+        for kind in kinds:
+            KINDS[kind].model_rebuild()  # Else each worker prepares it.
+        packages += ["manifest", *(["jobs.objects"] if "training" in kinds else [])]
     # These import parts of their packages where an object needs them.
     if f"{_PLUGINS}.module_utils.engine.apply" in sys.modules:
         packages.append("engine")
@@ -85,7 +91,8 @@ def preload(module: str) -> None:
     for package in packages:
         folder = import_module(f"{_PLUGINS}.module_utils.{package}")
         for found in iter_modules(folder.__path__):
-            import_module(f"{folder.__name__}.{found.name}")
+            if not found.name.endswith(("_model", "_models", "_blocks")):
+                import_module(f"{folder.__name__}.{found.name}")
     libraries = ["urllib3.util.ssl_", "yaml", *(["websocket"] if "remote_path" in options else [])]
     parts = (f"{_PLUGINS}.module_utils.kube.{name}" for name in ("metered", "tls"))
     for name in (*libraries, *parts):

@@ -3,25 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
 
-from ..jobs.advisers import MakeAdviser
+from ..jobs.advisers import Advised, Adviser
+from ..jobs.job_options import JobOptions
 from ..task import ModuleSpec
-
-if TYPE_CHECKING:
-    from ..jobs.job_options import JobOptions
 
 
 def advised(spec: ModuleSpec[JobOptions]) -> ModuleSpec[JobOptions]:
-    """The module with advisers, which are imported by the first task that has something for them to look at."""
-    return replace(spec, advisers=import_advisers)
+    """The module with advisers."""
+    return replace(spec, advisers=ADVISERS)
 
 
-def import_advisers() -> Sequence[MakeAdviser]:
+def fit_adviser(advised: Advised) -> Adviser:
+    """None in a task that does not ask whether its jobs would run: it imports nothing of that."""
+    task = advised.task
+    if not task.check_mode and not task.options.predict and task.options.preempt:
+        return Adviser()
     from .fit.delayed_jobs import with_delays
     from .fit.fit_adviser import FitAdviser
 
-    return (partial(FitAdviser, with_delays=with_delays),)
+    return FitAdviser(advised, with_delays)
+
+
+ADVISERS = (fit_adviser,)

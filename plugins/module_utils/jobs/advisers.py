@@ -52,7 +52,7 @@ MakeAdviser = Callable[[Advised], Adviser]
 
 
 class Advisers:
-    """All of a task. They are imported once there is something for them to look at: not for unchanged jobs."""
+    """All of a task. They are made once there is something for them to look at: not for unchanged jobs."""
 
     def __init__(self, advised: Advised) -> None:
         self._advised = advised
@@ -79,7 +79,7 @@ class Advisers:
         advised = self._advised
         none: list[Adviser] = []
         return without_failing(
-            advised.task, Adviser.unknown, lambda: [make(advised) for make in advised.task.advisers()], none
+            advised.task, Adviser.unknown, lambda: [make(advised) for make in advised.task.advisers], none
         )
 
 

@@ -29,7 +29,7 @@ from ..task import ModuleSpec, Task, TaskFailed
 from ..wait.goals import COMPLETE, DELETED, PAUSED, READY, SCHEDULED, Goal, WaitResult, WaitTarget, after_restart
 from ..wait.polling import backoff
 from .advisers import Advised, Advisers, Fits
-from .job_options import JOB_CONSTRAINTS, JobOptions
+from .job_options import JOB_CONSTRAINTS, JOB_KINDS, JobOptions
 from .job_plans import (
     NamedByPod,
     NamedBySweep,
@@ -130,7 +130,7 @@ def run(task: Task[JobOptions], state: State | None = None, jobs: list[SelectedJ
     return report
 
 
-MODULE = ModuleSpec(JobOptions, run, JOB_CONSTRAINTS, level="submit")
+MODULE = ModuleSpec(JobOptions, run, JOB_CONSTRAINTS, manifests=JOB_KINDS, level="submit")
 
 
 # -- plan

@@ -7,7 +7,7 @@ from typing import Literal
 
 from . import rules
 from ._pydantic import Field, model_validator
-from .manifest_blocks import Block, VersionedManifest
+from .manifest_blocks import Block, VersionedManifest, optional
 
 
 class AcceleratorSection(Block):
@@ -108,7 +108,7 @@ class ExporterMetrics(Block):
     prefix: rules.SeriesName | None = Field(
         default=None, description="What the names of all metrics start with, where it is configured.", examples=["amd_"]
     )
-    labels: SeriesLabels = Field(default_factory=SeriesLabels, description="Labels of the series.")
+    labels: SeriesLabels = optional(SeriesLabels, "Labels of the series.")
     owner: OwnerSeries | None = Field(
         default=None, description="Metric with the pod of a device. By default, each series has it."
     )
@@ -173,9 +173,7 @@ class ShareMeans(Block):
     scheduler: rules.DnsSubdomain | None = Field(
         default=None, description="Scheduler that pods with a share need.", examples=["volcano"]
     )
-    metrics: ExporterMetrics = Field(
-        default_factory=ExporterMetrics, description="Metrics of the exporter that measures shares."
-    )
+    metrics: ExporterMetrics = optional(ExporterMetrics, "Metrics of the exporter that measures shares.")
 
 
 class MemoryLabel(Block):
@@ -378,23 +376,23 @@ class AcceleratorManifest(VersionedManifest):
     slices: rules.ExtendedResource | None = Field(
         default=None, description="Resource of time-sliced devices.", examples=["nvidia.com/gpu.shared"]
     )
-    labels: ProfileLabels = Field(default_factory=ProfileLabels, description="Labels of nodes.")
+    labels: ProfileLabels = optional(ProfileLabels, "Labels of nodes.")
     nodes: list[DeviceMark] = Field(
         default=[],
         description="When the devices of a node are partitions or shares. The first mark that applies counts.",
     )
-    divisions: Divisions = Field(default_factory=Divisions, description="How pools divide the devices of their nodes.")
+    divisions: Divisions = optional(Divisions, "How pools divide the devices of their nodes.")
     faults: list[NodeFault] = Field(default=[], description="Labels of nodes that say that something is wrong.")
     taints: list[rules.LabelKey] = Field(
         default=[], description="Keys of taints that keep other pods off the nodes.", examples=[["nvidia.com/gpu"]]
     )
-    pod: PodNeeds = Field(default_factory=PodNeeds, description="What pods with the accelerator have.")
+    pod: PodNeeds = optional(PodNeeds, "What pods with the accelerator have.")
     library: CommunicationLibrary | None = Field(default=None, description="Communication library.")
-    metrics: ExporterMetrics = Field(default_factory=ExporterMetrics, description="Metrics of the exporter.")
+    metrics: ExporterMetrics = optional(ExporterMetrics, "Metrics of the exporter.")
     frameworks: list[rules.ShortText] = Field(
         default=[], description="Frameworks that run on it. By default, any.", examples=[["pytorch", "vllm"]]
     )
-    images: ImageMarks = Field(default_factory=ImageMarks, description="Images for the accelerator.")
+    images: ImageMarks = optional(ImageMarks, "Images for the accelerator.")
     unconfirmed: list[rules.ShortText] = Field(
         default=[], description="Fields that no source of the vendor confirms.", examples=[["metrics"]]
     )

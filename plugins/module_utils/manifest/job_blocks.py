@@ -10,7 +10,7 @@ from ..redaction import redact_arguments
 from . import rules
 from ._pydantic import AfterValidator, Field, model_validator
 from .host_paths import normal_path
-from .manifest_blocks import Block, VersionedManifest
+from .manifest_blocks import Block, VersionedManifest, optional
 
 
 class JobSection(Block):
@@ -401,8 +401,8 @@ class JobManifest(VersionedManifest):
     job: JobSection
     environment: Environment
     resources: Resources
-    storage: Storage = Field(default_factory=Storage, description="Volumes of the container.")
-    queue: Queue = Field(default_factory=Queue, description="Queue of the job.")
+    storage: Storage = optional(Storage, "Volumes of the container.")
+    queue: Queue = optional(Queue, "Queue of the job.")
     placement: ClusterPlacement | None = Field(
         default=None, description="The clusters of an inventory that the job may be placed in."
     )

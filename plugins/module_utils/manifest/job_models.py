@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from . import rules
 from ._pydantic import AfterValidator, Field, model_validator
 from .job_blocks import JobManifest, JobSection, Placement, Resources, Service
-from .manifest_blocks import Block
+from .manifest_blocks import Block, optional
 
 
 class TrainingJobSection(JobSection):
@@ -60,10 +60,8 @@ class Distributed(Block):
         default="eth0", description="Network interface for NCCL.", examples=["eth0", "ib0"]
     )
     deepspeed: Literal["zero2", "zero3"] | None = Field(default=None, description="DeepSpeed configuration to mount.")
-    placement: Annotated[Placement, rules.ShortForm("machines")] = Field(
-        default_factory=Placement,
-        description="Where the nodes are placed.",
-        examples=["pack", {"within": "rack", "required": True}],
+    placement: Annotated[Placement, rules.ShortForm("machines")] = optional(
+        Placement, "Where the nodes are placed.", examples=["pack", {"within": "rack", "required": True}]
     )
     rank_table: rules.Boolean = Field(
         default=False,
@@ -146,7 +144,7 @@ class Training(JobManifest):
     kind: Literal["training"]
     job: TrainingJobSection
     resources: TrainingResources
-    distributed: Distributed = Field(default_factory=Distributed, description="Settings of distributed training.")
+    distributed: Distributed = optional(Distributed, "Settings of distributed training.")
     matrix: Annotated[dict[rules.ParameterName, ParameterValues], AfterValidator(rules.limited_combinations)] = Field(
         default_factory=dict,
         description="Parameters of a sweep: one training per combination. $(matrix.<name>) stands for a value.",
@@ -158,7 +156,7 @@ class Inference(JobManifest):
     """A service that serves a model."""
 
     kind: Literal["inference"]
-    service: InferenceService = Field(default_factory=InferenceService, description="Service of the model.")
+    service: InferenceService = optional(InferenceService, "Service of the model.")
     autoscaling: Autoscaling | None = Field(default=None, description="Scaling by load. Replaces service.replicas.")
 
 
@@ -166,11 +164,11 @@ class Notebook(JobManifest):
     """An interactive environment."""
 
     kind: Literal["notebook"]
-    service: NotebookService = Field(default_factory=NotebookService, description="Service of the notebook.")
+    service: NotebookService = optional(NotebookService, "Service of the notebook.")
 
 
 class Compute(JobManifest):
     """A general service, such as nginx or redis."""
 
     kind: Literal["compute"]
-    service: ReplicatedService = Field(default_factory=ReplicatedService, description="Service of the job.")
+    service: ReplicatedService = optional(ReplicatedService, "Service of the job.")

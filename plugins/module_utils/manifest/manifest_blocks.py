@@ -8,7 +8,8 @@ one frozen class per kind and per block, with snake_case attributes.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from functools import cache
+from typing import Any, ClassVar
 
 from . import rules
 from ._pydantic import BaseModel, ConfigDict, Field
@@ -17,9 +18,15 @@ from ._pydantic import BaseModel, ConfigDict, Field
 class Block(BaseModel):
     """A part of a manifest. Rejects unknown keys too, for models built without load()."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    # pydantic prepares a kind with the first manifest of that kind, and no block by itself: half of the time.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
     IGNORED: ClassVar[dict[str, str]] = {}
     """Keys without effect that load with a warning, and what to do instead, as sentences."""
+
+
+def optional(block: type[Block], description: str, **options: Any) -> Any:
+    """A field whose default is the block without keys: always the same one, as nothing changes blocks."""
+    return Field(default_factory=cache(lambda: block.model_construct()), description=description, **options)
 
 
 class VersionedManifest(Block):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from ..given_times import seconds_of
 from . import rules
 from ._pydantic import Field, model_validator
-from .manifest_blocks import Block, Section, VersionedManifest
+from .manifest_blocks import Block, Section, VersionedManifest, optional
 from .problems import enumerated
 
 
@@ -179,8 +179,8 @@ class Policy(VersionedManifest):
         description="Whether containers may be privileged, or have capabilities beyond those of the Pod Security "
         "Standard baseline and IPC_LOCK, which RDMA needs.",
     )
-    labels: LabelRules = Field(default_factory=LabelRules, description="Who may set the labels of gpuctl.")
-    defaults: TeamRules = Field(default_factory=TeamRules, description="What applies to all teams.")
+    labels: LabelRules = optional(LabelRules, "Who may set the labels of gpuctl.")
+    defaults: TeamRules = optional(TeamRules, "What applies to all teams.")
     teams: dict[rules.DnsLabel, PolicyTeam] = Field(
         default_factory=dict,
         description="The teams whose namespaces the policy is for. All others are left alone.",

@@ -136,7 +136,8 @@ class _Reader:
 
     def _read_field(self, data: dict[str, Any], key: Key, node: Node, loc: Loc, path: str) -> None:
         self._locate(loc, path, node)
-        if isinstance(node, ScalarNode) and node.is_null:
+        if isinstance(node, ScalarNode) and (node.is_null or isinstance(key.shape, Scalar)):
+            data |= {} if node.is_null else {key.field: node.text}
             return
         form, short = key.mark(MapForm), key.mark(ShortForm)
         number = 0 if isinstance(node, ScalarNode) else len(node.items if isinstance(node, ListNode) else node.entries)

@@ -86,7 +86,7 @@ def run(task: Task[PoolOptions]) -> dict[str, Any]:
     return {**result, "changed": result["changed"] or queues.changed, "diff": diff}
 
 
-MODULE = ModuleSpec(PoolOptions, run, POOL_CONSTRAINTS, level="administer")
+MODULE = ModuleSpec(PoolOptions, run, POOL_CONSTRAINTS, manifests=("pool",), level="administer")
 
 
 def _provide_queues(task: Task[PoolOptions], plans: PoolPlans) -> QueueChanges:

@@ -130,7 +130,7 @@ def _update_queues(
     result["diff"] += queues.diff
 
 
-MODULE = ModuleSpec(QuotaOptions, run, QUOTA_CONSTRAINTS, level="administer")
+MODULE = ModuleSpec(QuotaOptions, run, QUOTA_CONSTRAINTS, manifests=("quota",), level="administer")
 
 
 def select_quotas(options: QuotaOptions) -> tuple[list[Quota], list[str]]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class FitAdviser(Adviser):
-    """Whether the jobs would run, from before they are applied: afterwards, what they have preempted is gone. Only in
-    check mode, with ``predict``, and without ``preempt``, which blocks those that preempt others in vain."""
+    """Whether the jobs would run, from before they are applied: afterwards, what they have preempted is gone. Without
+    ``preempt``, those that preempt others in vain are blocked."""
 
     unknown = "whether the jobs would run is not known"
 
@@ -35,10 +35,8 @@ class FitAdviser(Adviser):
         self._fits: dict[JobId, dict[str, Any]] = {}
 
     def before(self, plans: Sequence[Plan]) -> list[Blocker]:
-        task = self._advised.task
-        if task.check_mode or task.options.predict or not task.options.preempt:
-            self._fits |= self._fits_of_plans(plans)
-        if task.options.preempt:
+        self._fits |= self._fits_of_plans(plans)
+        if self._advised.task.options.preempt:
             return []
         fits = ((plan, self._fits.get((plan.namespace, plan.name))) for plan in plans)
         return [(plan, _in_vain_problem(fit)) for plan, fit in fits if fit and preempts_in_vain(fit)]

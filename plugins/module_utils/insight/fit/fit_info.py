@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...cluster.declared import read_declared
-from ...jobs.job_options import JobOptions
+from ...jobs.job_options import JOB_KINDS, JobOptions
 from ...jobs.job_policies import forbidden
 from ...jobs.select import build_jobs, select_jobs
 from ...namespaces import NamespaceOptions
@@ -63,5 +63,6 @@ MODULE = ModuleSpec(
     FitOptions,
     run,
     {"mutually_exclusive": [("src", "definition")], "required_one_of": [("src", "definition")]},
+    manifests=JOB_KINDS,
     report="fit",
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...jobs.job_options import JobOptions
+from ...jobs.job_options import JOB_KINDS, JobOptions
 from ...jobs.objects.priority import PRIORITIES
 from ...jobs.ownership import Ownership
 from ...jobs.select import SelectedJob, select_jobs
@@ -205,5 +205,6 @@ MODULE = ModuleSpec(
         "mutually_exclusive": [("src", "definition", "name"), ("move_from", "assume_lost")],
         "required_by": dict.fromkeys(("reason", "assume_lost", "move_from", "placement"), "cluster"),
     },
+    manifests=JOB_KINDS,
     level="submit",
 )

@@ -55,7 +55,7 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
 MODULES = {path.stem for path in (ROOT / "plugins" / "modules").glob("gpuctl_*.py")}
 MODULES -= {"gpuctl_advice", "gpuctl_notify", "gpuctl_show"}  # have no core
 TASKS += [(module, {}) for module in sorted(MODULES - {module for module, _options in TASKS})]
-# Prints what a task imports that its action plugin has not imported before.
+# Prints what a task imports, or which kinds of manifests it prepares, that its action plugin has not done before.
 SCRIPT = f"""
 import importlib, json, os, sys
 sys.path.insert(0, {str(ROOT / ".cache" / "collections")!r})
@@ -66,11 +66,18 @@ preload(module)
 spec = module_spec(module)
 params = {{name: option.get("default") for name, option in spec.arguments()["argument_spec"].items()}}
 before = set(sys.modules)
+prepared = []
+if "pydantic" in before:
+    from pydantic import BaseModel
+    rebuild = BaseModel.model_rebuild.__func__
+    BaseModel.model_rebuild = classmethod(lambda cls, **how: prepared.append(cls.__name__) or rebuild(cls, **how))
 params |= options
 result = run_task(Task(spec.options.from_params(params), params, False, print, list), spec)
 assert "failed" not in result, result
 ours_or_heavy = ("ansible_collections", "pydantic", "urllib3", "yaml", "kubernetes", "ssl", "websocket")
-print(json.dumps(sorted(name for name in set(sys.modules) - before if name.split(".")[0] in ours_or_heavy)))
+imported = (name for name in set(sys.modules) - before if name.split(".")[0] in ours_or_heavy)
+kinds = {{"Training", "Inference", "Notebook", "Compute", "Pool", "Quota", "Policy", "AcceleratorManifest"}}
+print(json.dumps([*sorted(imported), *kinds.intersection(prepared)]))
 """
 
 

@@ -28,7 +28,7 @@ def submit(cluster: Cluster, *advisers: MakeAdviser, check_mode: bool = False) -
     params = {**defaults, "host": cluster.url, "api_key": cluster.token}
     warnings: list[str] = []
     options = JobOptions(definition=[training("train")])
-    task = Task(options, params, check_mode, warnings.append, lambda values: None, advisers=lambda: advisers)
+    task = Task(options, params, check_mode, warnings.append, lambda values: None, advisers=advisers)
     return MODULE.run(task), [text for text in warnings if not text.startswith("definition")]
 
 

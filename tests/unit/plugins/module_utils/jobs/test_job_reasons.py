@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advised import import_advisers
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advised import ADVISERS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit import fit_adviser
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs import job_info
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs import job
@@ -29,7 +29,7 @@ def run(cluster: Cluster, module: Any, options: Any) -> dict[str, Any]:
     defaults = {name: option.get("default") for name, option in module.MODULE.arguments()["argument_spec"].items()}
     params = {**defaults, "host": cluster.url, "api_key": cluster.token}
     result: dict[str, Any] = module.MODULE.run(
-        Task(options, params, False, lambda warning: None, lambda values: None, advisers=import_advisers)
+        Task(options, params, False, lambda warning: None, lambda values: None, advisers=ADVISERS)
     )
     return result
 
@@ -46,7 +46,7 @@ def test_a_prediction_that_fails_does_not_fail_a_job(
     options = job.JobOptions(definition=[training("train")], predict=True)
     defaults = {name: option.get("default") for name, option in job.MODULE.arguments()["argument_spec"].items()}
     params = {**defaults, "host": cluster.url, "api_key": cluster.token}
-    done = job.run(Task(options, params, check_mode, warnings.append, lambda values: None, advisers=import_advisers))
+    done = job.run(Task(options, params, check_mode, warnings.append, lambda values: None, advisers=ADVISERS))
     assert [(row["action"], row["error"], row["fit"]) for row in done["results"]] == [("create", None, None)]
     assert warnings == ["whether the jobs would run is not known. This is a bug; please report it: KeyError"]
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.dry_run import PlansRejected
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advised import import_advisers
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advised import ADVISERS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_options import JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
@@ -63,9 +63,7 @@ def run(
     defaults = {name: option.get("default") for name, option in MODULE.arguments()["argument_spec"].items()}
     params = {**defaults, "host": cluster.url, "api_key": token or cluster.token}
     wanted = JobOptions(**{"definition": list(manifests), **options})
-    result = MODULE.run(
-        Task(wanted, params, check_mode, warnings.append, lambda values: None, advisers=import_advisers)
-    )
+    result = MODULE.run(Task(wanted, params, check_mode, warnings.append, lambda values: None, advisers=ADVISERS))
     return result, [text for text in warnings if not text.startswith("definition, ")]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.engine.dry_run import PlansRejected
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advised import import_advisers
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advised import ADVISERS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_options import JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, TaskFailed
@@ -46,7 +46,7 @@ def run(cluster: Cluster, **options: Any) -> dict[str, Any]:
     defaults = {name: option.get("default") for name, option in MODULE.arguments()["argument_spec"].items()}
     params = {**defaults, **options, "host": cluster.url, "api_key": cluster.token, "retries": 0}
     wanted = JobOptions(**{"wait_timeout": 20, **options})
-    task = Task(wanted, params, False, lambda text: None, lambda values: None, advisers=import_advisers)
+    task = Task(wanted, params, False, lambda text: None, lambda values: None, advisers=ADVISERS)
     return MODULE.run(task)
 
 

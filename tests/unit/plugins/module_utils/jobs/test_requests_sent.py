@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advised import import_advisers
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advised import ADVISERS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_options import JobOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
@@ -39,7 +39,7 @@ def sent(
     params = {**defaults, "host": cluster.url, "api_key": cluster.token}
     wanted = JobOptions(**{"definition": [service(number) for number in range(jobs)], **options})
     cluster.requests.reset()
-    result = MODULE.run(Task(wanted, params, False, warn, lambda values: None, advisers=import_advisers))
+    result = MODULE.run(Task(wanted, params, False, warn, lambda values: None, advisers=ADVISERS))
     return Counter(entry.verb for entry in cluster.requests), result["msg"]
 
 
