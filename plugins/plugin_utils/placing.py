@@ -368,7 +368,7 @@ def _passed_over(row: Result, first: Result, wish: Wish, chosen: Sequence[str]) 
     """The row of a cluster that is not taken, with the reason."""
     if row["cluster"] not in chosen:
         return {**row, "reason": f"It is not in {wish.by}."}
-    if row["verdict"] != first["verdict"]:
+    if row["verdict"] != first["verdict"] or row["verdict"] == UNKNOWN:  # Nothing says that it runs there as soon.
         return row
     if wish.taken.get(row["cluster"], 0) > wish.taken.get(first["cluster"], 0):
         return {**row, "reason": f"It runs there as soon, and {first['cluster']} has fewer of these jobs."}
@@ -408,7 +408,7 @@ def minute_of(moment: Any) -> str:
 
 
 def reasons_of(rows: Sequence[Result]) -> Iterator[Result]:
-    """The rows with a reason why their cluster is not taken."""
+    """The rows with a reason why their cluster is not taken, or why it is not known whether the job runs there."""
     for row in rows:
-        if row.get("placed") != "here":
+        if row.get("placed") != "here" or row["verdict"] == UNKNOWN:
             yield {**row, "status": row["runs"] if row["verdict"] != UNKNOWN else None}

@@ -21,7 +21,17 @@ from ...manifest.problems import abridged, enumerated, number_of
 from ..history.job_ends import AT_LIMIT, DEADLINE, LAST_RUNS, SWEEP_RUNS, JobEnd
 from .device_fit import NO_DEVICES
 from .fit import Fit, FitChange, Rollout
-from .verdicts import AFTER_JOBS, AFTER_NODES, AFTER_PREEMPTION, AFTER_QUOTA, NEVER, NOW, UNKNOWN
+from .verdicts import (
+    AFTER_JOBS,
+    AFTER_NODES,
+    AFTER_PREEMPTION,
+    AFTER_QUOTA,
+    GRANT_PODS,
+    NEVER,
+    NOW,
+    PODS_UNREADABLE,
+    UNKNOWN,
+)
 from .volume_fit import CLAIM, NO_VOLUME, NOT_FOUND, OTHER_NODES, TOO_MANY_VOLUMES
 from .world import CORDONED, NOT_SELECTED, PORTS, TAINTED, TOO_MANY_PODS
 
@@ -388,7 +398,7 @@ def _higher_limits(fit: Fit) -> str:
 def _hint(fit: Fit, changes: Sequence[Mapping[str, Any]], places: Places) -> str | None:
     """The cheapest change, if the job names what there is; nothing for a job that runs anyway."""
     if fit.verdict == NOW or (fit.verdict == UNKNOWN and not changes):
-        return None
+        return GRANT_PODS if PODS_UNREADABLE in fit.undecided else None
     is_for_nodes = fit.verdict == NEVER and not fit.refused and (fit.fits_nowhere or not fit.lacks)
     found = places.shortage(fit) if is_for_nodes else None
     if found and found.unknown:

@@ -54,6 +54,7 @@ from ...kube.resources import (
 from ...labels import KUEUE_QUEUE, job_name_of
 from .device_fit import DeviceCheck
 from .fit import Cluster, FitJob, JobName
+from .verdicts import PODS_UNREADABLE
 from .volume_fit import VolumeCheck
 from .world import NodeCheck, World
 
@@ -149,7 +150,7 @@ class FitSnapshot:
         if self.nodes is None:
             yield "the account may not list nodes"
         if self.pods is None:
-            yield "the account may not list the pods of all namespaces, which use the nodes"
+            yield PODS_UNREADABLE
         if self.quotas.get(pod.namespace, ()) is None:
             yield "the account may not list the quotas of the namespace"
         if self.namespaces is None and (

@@ -30,6 +30,10 @@ SHORT_VERDICTS = {
     UNKNOWN: "not known",
 }
 
+# Why nothing is known with an account of level submit, which only lists its own pods, and the hint.
+PODS_UNREADABLE = "the account may not list the pods of all namespaces, which use the nodes"
+GRANT_PODS = "An administrator grants this permission: level read of gpuctl_rbac, with append=true."
+
 
 def fit_summary(rows: Sequence[Mapping[str, Any]]) -> str:
     """``3 jobs: 1 runs now, 2 never``"""

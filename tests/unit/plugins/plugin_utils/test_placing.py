@@ -310,3 +310,20 @@ def test_the_report_says_why_each_other_cluster_is_not_taken() -> None:
         "\n"
         "Job sft goes to c, where it runs now."
     )
+
+
+def test_the_report_says_why_it_is_not_known_where_a_job_runs() -> None:
+    """As with an account that may only list its own pods: no cluster runs it as soon as another one then."""
+    unknown = judged("unknown", reason="Not known: the account may not list pods.")
+    decision = decide(replace(ALL, order="cheapest"), CLUSTERS, answers("---", judged=dict.fromkeys("abc", unknown)))
+    lines = screen_lines(placement_report(decision.as_result("sft")["shown"]), View(80))
+    assert "\n".join(lines) == (
+        "CLUSTER  RUNS       PRICE  PLACED\n"
+        "c        not known      1  here\n"
+        "b        not known      2  no\n"
+        "a        not known    3.1  no\n"
+        "\n"
+        "c, b, a: Not known: the account may not list pods.\n"
+        "\n"
+        "Job sft goes to c, where it may run."
+    )

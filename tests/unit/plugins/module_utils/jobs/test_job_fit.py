@@ -296,6 +296,7 @@ def test_what_is_not_known() -> None:
     assert row["verdict"] == "unknown"
     assert row["unknown"] == ["the account may not list the pods of all namespaces, which use the nodes"]
     assert row["reason"] == f"Not known: {row['unknown'][0]}. Apart from that, it would run now."
+    assert row["hint"] == "An administrator grants this permission: level read of gpuctl_rbac, with append=true."
 
 
 def test_nodes_that_may_not_be_listed_are_not_missing() -> None:
