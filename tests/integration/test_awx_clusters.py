@@ -5,6 +5,7 @@ kubeconfig has a context for each."""
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,7 +17,8 @@ from kubesim import Cluster
 
 from .ansible import Ansible
 from .awx_launch import AWX, Launched, config, launch
-from .manifests import IMAGE, compute
+from .documents import blocks_of
+from .manifests import IMAGE, compute, training
 from .test_move import fill
 from .test_placement import Sites
 
@@ -123,6 +125,54 @@ def test_a_cluster_is_drained_as_the_workflow_does_it(awx: Launch, sites: Sites)
     done = awx(drain, {"gpuctl_from": "west"})
     assert done.status == "successful", done.output
     assert (sites.copies(), sites.record()["cluster"]) == (["east"], "east")
+
+
+def test_the_accounts_of_the_guide_have_a_context_in_each_cluster(sites: Sites, tmp_path: Path) -> None:
+    """That of administrators of onboard, and that of a team, with two namespaces, of the play."""
+    (tmp_path / "all").mkdir()
+    for name, cluster in sites.clusters.items():
+        cluster.kubeconfig(tmp_path / "all" / name)
+    inventory = {"plugin": "runwhere.gpuctl.clusters", "kubeconfig": ["all"]}
+    (tmp_path / "clusters.yml").write_text(yaml.safe_dump(inventory))
+    root = Ansible(tmp_path, {"ANSIBLE_INVENTORY": str(tmp_path / "clusters.yml")})
+    blocks = blocks_of("docs/docsite/rst/guide_awx.rst")
+    (onboard,) = (
+        text for block in blocks if block.language == "console" for text, _ in block.commands if "onboard" in text
+    )
+    (play,) = (block.text for block in blocks if block.first_line == "- hosts: gpuctl_clusters")
+    (tmp_path / "team.yml").write_text(play.replace("/path/to", str(tmp_path)))
+    tool, *arguments = shlex.split(onboard.replace("/path/to", str(tmp_path)).replace("\\\n", ""))
+    for command in (arguments, [str(tmp_path / "team.yml")]):
+        ran = root.run(tool, *command)
+        assert ran.status == 0, ran.output
+    for name in NAMES:
+        where = {"K8S_AUTH_CONTEXT": name}
+        administrator = Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(tmp_path / "kubeconfig"), **where})
+        assert not administrator.module("gpuctl_node_info").failed
+        team = Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(tmp_path / "team-a"), **where})
+        for namespace in ("team-a", "team-a-dev"):
+            made = team.job(definition=compute("web"), namespace=namespace)
+            assert not made.failed, made.message
+        assert team.job(definition=compute("web"), namespace="default").failed
+
+    fill(sites, "east")
+    other = Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(tmp_path / "all" / "west")})
+    assert not other.job(definition=compute("theirs"), namespace="default").failed
+    (tmp_path / "team.clusters.yml").write_text(yaml.safe_dump({**inventory, "kubeconfig": ["team-a"], "home": "east"}))
+    placing = {
+        "ANSIBLE_INVENTORY": str(tmp_path / "team.clusters.yml"),
+        "GPUCTL_ALLOWED_NAMESPACES": "team-a,team-a-dev",
+    }
+    team = Ansible(tmp_path, placing)
+    (tmp_path / "sft.yaml").write_text(yaml.safe_dump(training("sft", resources={"gpu": 8})))
+    asked = ("gpuctl_src=sft.yaml", "gpuctl_namespace=team-a", "gpuctl_clusters=all")
+    placed = team.run(
+        "ansible-playbook", "runwhere.gpuctl.submit", "--check", *(part for each in asked for part in ("-e", each))
+    )
+    assert "Job sft goes to west, where it runs now." in placed.output
+    status = team.run("ansible-playbook", "runwhere.gpuctl.status", "-e", "gpuctl_all_namespaces=true")
+    assert "web" in status.output
+    assert "theirs" not in status.output, "it may read them, and the templates only show those of the credential"
 
 
 @pytest.mark.nightly
