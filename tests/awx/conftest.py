@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A real AWX, configured by awx/configure.yml in an organization of its own, with a simulated cluster.
+"""A real AWX, configured by awx/configure.yml in an organization of its own, with a simulated cluster, or with several.
 
 GPUCTL_TEST_AWX is its URL. Without it, all tests are skipped. What the tests created is deleted after them.
 """
@@ -10,8 +10,8 @@ import json
 import shutil
 import subprocess
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ import pytest
 import yaml
 from integration.ansible import BIN, ROOT, Ansible
 from integration.api import Api
+from integration.documents import blocks_of
 from integration.manifests import compute
 from integration.prometheus_double import Asked, Reply, matrix, prometheus_double, vector
 from kubesim import Cluster
@@ -40,21 +41,57 @@ OWN = (
     "notification_templates",
 )
 TYPE = "GPU cluster"
+GUIDE = "docs/docsite/rst/guide_awx.rst"
 TEAM = ["team-a", "team-a-dev"]
 PROMETHEUS = ("monitoring", "prometheus-operated", "9090")
+# The first one is the home. Jobs of the last two see what they have stored in each other.
+CLUSTERS: list[dict[str, Any]] = [
+    {"name": "east", "region": "eu", "price": 2.5, "registries": ["registry.example.com"]},
+    {"name": "west", "region": "eu", "storage": "nfs.paris"},
+    {"name": "north", "storage": "nfs.paris"},
+]
 
 
 @dataclass(frozen=True)
-class Configured:
+class Organization:
     """AWX after two runs of the playbook, with the variables of both and what they printed."""
 
     awx: Awx
-    cluster: Cluster
-    api: Api
     folder: Path
     organization: str
     variables: dict[str, Any]
     outputs: list[str]
+
+    def only(self, kind: str, **query: str) -> dict[str, Any]:
+        """The one object of the organization that fits."""
+        (found,) = self.awx.list(f"{kind}/", organization__name=self.organization, **query)
+        return found
+
+    def launch(
+        self, name: str, answers: Mapping[str, Any] = {}, *, limit: str | None = None
+    ) -> tuple[dict[str, Any], str]:
+        """A job of a template after its end, and its output."""
+        job = self.awx.launch("job_templates", name, self.organization, answers, limit=limit)
+        done = self.awx.ended(job)
+        return done, self.awx.output(done)
+
+    def succeeds(self, name: str, answers: Mapping[str, Any] = {}, *, limit: str | None = None) -> list[str]:
+        """The lines that a job of a template prints."""
+        done, output = self.launch(name, answers, limit=limit)
+        assert done["status"] == "successful", output
+        return output.splitlines()
+
+    def again(self, **variables: Any) -> str:
+        """The output of one more run, with other values of some variables."""
+        return _configure(self.folder, self.awx, {**self.variables, **variables})
+
+
+@dataclass(frozen=True)
+class Configured(Organization):
+    """With one cluster."""
+
+    cluster: Cluster
+    api: Api
     posts: list[tuple[str, Any]]
 
     @property
@@ -67,6 +104,18 @@ class Configured:
         return Ansible(self.folder, {"K8S_AUTH_KUBECONFIG": str(self.folder / kubeconfig)})
 
 
+@dataclass(frozen=True)
+class Several(Organization):
+    """With several clusters, by name."""
+
+    clusters: dict[str, Cluster]
+    apis: dict[str, Api]
+
+    def having(self, kind: str, name: str) -> list[str]:
+        """The clusters in which the team has such an object."""
+        return [site for site, api in self.apis.items() if api.get(kind, name, TEAM[0])]
+
+
 @pytest.fixture(scope="session")
 def awx() -> Awx:
     return named_awx()
@@ -74,6 +123,12 @@ def awx() -> Awx:
 
 @pytest.fixture(scope="session")
 def organization(awx: Awx) -> Iterator[dict[str, Any]]:
+    with _organization(awx) as made:
+        yield made
+
+
+@contextmanager
+def _organization(awx: Awx) -> Iterator[dict[str, Any]]:
     types = awx.list("credential_types/", name=TYPE)
     made = awx.call("POST", "organizations/", {"name": f"gpuctl-test-{uuid.uuid4().hex[:8]}"})
     yield made
@@ -129,7 +184,36 @@ def configured(
             ],
         }
         outputs = [_configure(folder, awx, variables) for _run in range(2)]
-        yield Configured(awx, cluster, api, folder, name, variables, outputs, posts)
+        yield Configured(awx, folder, name, variables, outputs, cluster, api, posts)
+
+
+@pytest.fixture(scope="session")
+def several(awx: Awx, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Several]:
+    """Each of them has one node with eight GPUs."""
+    folder = tmp_path_factory.mktemp("awx-clusters")
+    _make_project(folder)
+    with ExitStack() as stack:
+        made = stack.enter_context(_organization(awx))
+        names = [entry["name"] for entry in CLUSTERS]
+        clusters = {name: stack.enter_context(Cluster(nodes=1, tls=True).running(ADDRESS)) for name in names}
+        url = stack.enter_context(served(folder / "served", []))
+        (folder / "administrators").mkdir()
+        paths = {name: folder / "administrators" / name for name in names}
+        for name, cluster in clusters.items():
+            cluster.kubeconfig(paths[name])
+        _make_accounts_of_clusters(folder)
+        variables = {
+            "gpuctl_awx_organization": made["name"],
+            "gpuctl_awx_name": made["name"],
+            "gpuctl_awx_project": f"{url}/gpu.git",
+            "gpuctl_awx_image": IMAGE,
+            "gpuctl_awx_kubeconfig": str(folder / "administer"),
+            "gpuctl_awx_teams": [{"name": "team-a", "namespaces": TEAM, "kubeconfig": str(folder / "submit")}],
+            "gpuctl_awx_clusters": CLUSTERS,
+        }
+        outputs = [_configure(folder, awx, variables) for _run in range(2)]
+        apis = {name: Api(str(path)) for name, path in paths.items()}
+        yield Several(awx, folder, made["name"], variables, outputs, clusters, apis)
 
 
 def _make_project(folder: Path) -> None:
@@ -159,6 +243,20 @@ def _make_accounts(folder: Path) -> None:
         tasks.append({"runwhere.gpuctl.gpuctl_kubeconfig": {"name": name, "dest": str(folder / name)}})
     ran = Ansible(folder, {"K8S_AUTH_KUBECONFIG": str(folder / "kubeconfig")}).play(tasks)
     assert not any(task.failed for task in ran.tasks), ran.output
+
+
+def _make_accounts_of_clusters(folder: Path) -> None:
+    """As the guide tells, by a cluster administrator of all of them."""
+    inventory = {"plugin": "runwhere.gpuctl.clusters", "kubeconfig": ["administrators"]}
+    (folder / "clusters.yml").write_text(yaml.safe_dump(inventory))
+    ansible = Ansible(folder, {"ANSIBLE_INVENTORY": str(folder / "clusters.yml")})
+    plays = [block.text for block in blocks_of(GUIDE) if "hosts: gpuctl_clusters" in block.text]
+    (folder / "accounts.yml").write_text(plays[0].replace("/path/to/team-a", str(folder / "submit")))
+    whole = ("gpuctl_name=administer", "gpuctl_level=administer", "gpuctl_clusters=all")
+    given = [part for each in (*whole, f"gpuctl_kubeconfig={folder / 'administer'}") for part in ("-e", each)]
+    for command in (["runwhere.gpuctl.onboard", *given], [str(folder / "accounts.yml")]):
+        ran = ansible.run("ansible-playbook", *command)
+        assert ran.status == 0, ran.output
 
 
 @contextmanager

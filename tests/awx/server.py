@@ -65,11 +65,30 @@ class Awx:
     def names(self, obj: Object, name: str) -> list[str]:
         return sorted(each["name"] for each in self.related(obj, name))
 
-    def launch(self, kind: str, name: str, organization: str, answers: Mapping[str, Any]) -> Object:
+    def launch(
+        self, kind: str, name: str, organization: str, answers: Mapping[str, Any], *, limit: str | None = None
+    ) -> Object:
         """Launch by name, as docs/docsite/rst/guide_awx.rst describes. Returns the job that AWX has created."""
         named = quote(f"{name}++{organization}")
-        job: Object = self.call("POST", f"{kind}/{named}/launch/", {"extra_vars": dict(answers)})
+        asked = {"extra_vars": dict(answers)} if limit is None else {"extra_vars": dict(answers), "limit": limit}
+        job: Object = self.call("POST", f"{kind}/{named}/launch/", asked)
         return job
+
+    def approval(self, workflow: Object) -> Object:
+        """What a workflow waits for, to be approved or denied, once it does."""
+
+        def waiting() -> Object | None:
+            for node in self.list(f"workflow_jobs/{workflow['id']}/workflow_nodes/"):
+                job = node["summary_fields"].get("job", {})
+                if job.get("type") == "workflow_approval":
+                    found: Object = self.call("GET", node["related"]["job"])
+                    return found
+            ended = self.call("GET", workflow["url"])["status"]
+            assert ended not in ENDED, f"the workflow has ended without one: {ended}"
+            return None
+
+        found: Object = wait_for(waiting, f"{workflow['name']} does not wait for approval")
+        return found
 
     def ended(self, job: Object) -> Object:
         """The job, or update, after it has ended and all of its events are stored."""
@@ -107,8 +126,13 @@ def named_awx() -> Awx:
     if token:
         return Awx(url, f"Bearer {token}")
     if all(account):
-        return Awx(url, "Basic " + base64.b64encode(":".join(map(str, account)).encode()).decode())
+        return Awx(url, basic(*map(str, account)))
     pytest.skip("GPUCTL_TEST_AWX needs CONTROLLER_OAUTH_TOKEN, or CONTROLLER_USERNAME and CONTROLLER_PASSWORD")
+
+
+def basic(name: str, password: str) -> str:
+    """The header of an account that has no token."""
+    return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()
 
 
 @contextmanager

@@ -33,12 +33,6 @@ def config(name: str) -> Any:
     return yaml.load((CONFIG / f"{name}.yml").read_text(), _Loader)
 
 
-def only(configured: Configured, kind: str, **query: str) -> dict[str, Any]:
-    """The one object of the organization that fits."""
-    (found,) = configured.awx.list(f"{kind}/", organization__name=configured.organization, **query)
-    return found
-
-
 def parts(obj: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of an object of which something is expected."""
     return {key: obj[key] for key in expected}
@@ -67,7 +61,7 @@ def test_the_credentials(configured: Configured):
 
 def test_the_project_the_environment_and_the_inventory(configured: Configured):
     variables = configured.variables
-    environment, project = only(configured, "execution_environments"), only(configured, "projects")
+    environment, project = configured.only("execution_environments"), configured.only("projects")
     expected = {
         "scm_type": "git",
         "scm_url": variables["gpuctl_awx_project"],
@@ -78,13 +72,13 @@ def test_the_project_the_environment_and_the_inventory(configured: Configured):
     }
     assert environment["image"] == variables["gpuctl_awx_image"]
     assert parts(project, expected) == expected
-    (source,) = configured.awx.related(only(configured, "inventories"), "inventory_sources")
+    (source,) = configured.awx.related(configured.only("inventories"), "inventory_sources")
     expected = {
         "name": "GPU nodes",
         "source": "scm",
         "source_project": project["id"],
         "source_path": "inventory/nodes.gpuctl.yml",
-        "credential": only(configured, "credentials", name=configured.organization)["id"],
+        "credential": configured.only("credentials", name=configured.organization)["id"],
         "execution_environment": environment["id"],
         "overwrite": True,
     }
@@ -100,7 +94,7 @@ def test_the_job_templates_and_their_surveys(configured: Configured):
     for name, template in found.items():
         given = expected[name]
         assert parts(template, used) == {
-            kind: only(configured, kinds)["id"]
+            kind: configured.only(kinds)["id"]
             for kind, kinds in zip(used, ("projects", "inventories", "execution_environments"), strict=True)
         }, name
         fields = {
@@ -138,7 +132,7 @@ def credential_of(name: str, template: Mapping[str, Any]) -> str:
 def test_the_notification_templates(configured: Configured):
     messages = config("notifications")["gpuctl_awx_messages"]
     for entry in configured.variables["gpuctl_awx_notifications"]:
-        found = only(configured, "notification_templates", name=entry["name"])
+        found = configured.only("notification_templates", name=entry["name"])
         expected = messages[entry["service"]]
         assert found["notification_type"] == "webhook"
         assert found["notification_configuration"]["url"] == entry["url"]
@@ -148,7 +142,7 @@ def test_the_notification_templates(configured: Configured):
 def test_the_workflow(configured: Configured):
     awx = configured.awx
     expected = config("workflows")["gpuctl_awx_workflows"][0]
-    workflow = only(configured, "workflow_job_templates")
+    workflow = configured.only("workflow_job_templates")
     assert (workflow["name"], workflow["description"]) == (expected["name"], expected["description"])
     nodes = {node["identifier"]: node for node in awx.related(workflow, "workflow_nodes")}
     identifiers = {node["id"]: name for name, node in nodes.items()}
@@ -180,20 +174,6 @@ def test_the_schedules(configured: Configured):
         assert schedule["next_run"], name
 
 
-def launch(configured: Configured, name: str, answers: Mapping[str, Any] = {}) -> tuple[dict[str, Any], str]:
-    """A job of a template after its end, and its output."""
-    awx = configured.awx
-    done = awx.ended(awx.launch("job_templates", name, configured.organization, answers))
-    return done, awx.output(done)
-
-
-def succeeds(configured: Configured, name: str, answers: Mapping[str, Any] = {}) -> list[str]:
-    """The lines that a job of a template prints."""
-    done, output = launch(configured, name, answers)
-    assert done["status"] == "successful", output
-    return output.splitlines()
-
-
 def row(lines: Iterable[str], *start: str) -> list[str]:
     """The rest of the line of a table that starts with these cells."""
     found = [line.split()[len(start) :] for line in lines if line.split()[: len(start)] == list(start)]
@@ -202,12 +182,12 @@ def row(lines: Iterable[str], *start: str) -> list[str]:
 
 
 def test_the_status(configured: Configured):
-    assert any("4 nodes: 4 active" in line for line in succeeds(configured, "GPU status"))
+    assert any("4 nodes: 4 active" in line for line in configured.succeeds("GPU status"))
 
 
 def test_a_training_of_the_answers_that_the_guide_gives(configured: Configured):
     (block,) = (block for block in blocks_of("docs/docsite/rst/guide_awx.rst") if block.language == "json")
-    done, output = launch(configured, "GPU submit training team-a", json.loads(block.text)["extra_vars"])
+    done, output = configured.launch("GPU submit training team-a", json.loads(block.text)["extra_vars"])
     assert done["status"] == "successful", output
     (submitted,) = done["artifacts"]["gpuctl_submitted"]
     assert (submitted["name"], submitted["action"], submitted["status"]) == ("sft", "create", "Running")
@@ -217,10 +197,10 @@ def test_a_training_of_the_answers_that_the_guide_gives(configured: Configured):
     by = json.loads(job["metadata"]["annotations"]["runwhere.ai/submitted-by"])
     assert by["awx_job"] == str(done["id"])
 
-    assert "Running" in row(succeeds(configured, "GPU status team-a"), "sft", "team-a")
+    assert "Running" in row(configured.succeeds("GPU status team-a"), "sft", "team-a")
     which = {"gpuctl_name": "sft", "gpuctl_namespace": "team-a"}
-    assert "step 10/10" in succeeds(configured, "GPU logs team-a", which)
-    described = succeeds(configured, "GPU describe team-a", which)
+    assert "step 10/10" in configured.succeeds("GPU logs team-a", which)
+    described = configured.succeeds("GPU describe team-a", which)
     assert f"AWX job {done['id']}" in " ".join(row(described, "Submitted", "by"))
 
 
@@ -257,7 +237,7 @@ def test_a_variable_that_no_survey_asks_for_is_ignored(configured: Configured):
 def test_a_manifest_in_a_namespace_of_others_fails_and_is_notified(configured: Configured):
     manifest = {**compute("web"), "job": {"name": "web", "namespace": "default"}}
     answers = {"gpuctl_definition": yaml.safe_dump(manifest), "gpuctl_namespace": "team-a"}
-    done, output = launch(configured, "GPU submit manifests team-a", answers)
+    done, output = configured.launch("GPU submit manifests team-a", answers)
     assert done["status"] == "failed", output
     assert "namespace not allowed: default" in output
 
@@ -274,13 +254,7 @@ def test_a_manifest_in_a_namespace_of_others_fails_and_is_notified(configured: C
 def test_a_plan_is_applied_after_its_approval(configured: Configured):
     awx, api = configured.awx, configured.api
     workflow = awx.launch("workflow_job_templates", "GPU change", configured.organization, {})
-
-    def approval() -> dict[str, Any] | None:
-        nodes = awx.list(f"workflow_jobs/{workflow['id']}/workflow_nodes/", identifier="approve")
-        job = nodes[0]["related"].get("job") if nodes else None
-        return awx.call("GET", job) if job else None
-
-    waiting = wait_for(approval, "the plan does not wait for approval")
+    waiting = awx.approval(workflow)
     assert (waiting["name"], waiting["status"]) == ("Approve the plan", "pending")
     assert api.get("deployment", "web", "team-a") is None
     awx.call("POST", waiting["related"]["approve"])
@@ -290,12 +264,12 @@ def test_a_plan_is_applied_after_its_approval(configured: Configured):
     plan = next(node for node in nodes if node["identifier"] == "plan")
     assert awx.call("GET", plan["related"]["job"])["artifacts"]["gpuctl_plan"]["summary"].endswith("1 to create.")
 
-    drift, output = launch(configured, "GPU drift")
+    drift, output = configured.launch("GPU drift")
     assert drift["status"] == "successful", output
 
 
 def test_the_inventory_lists_the_nodes(configured: Configured):
-    awx, inventory = configured.awx, only(configured, "inventories")
+    awx, inventory = configured.awx, configured.only("inventories")
     (source,) = awx.related(inventory, "inventory_sources")
     done = awx.ended(awx.call("POST", source["related"]["update"], {}))
     assert done["status"] == "successful", awx.output(done)
@@ -308,7 +282,7 @@ SERVE = {"gpuctl_name": "serve", "gpuctl_namespace": "team-a"}
 
 def submit(configured: Configured, manifest: Mapping[str, Any]) -> list[str]:
     answers = {"gpuctl_definition": yaml.safe_dump(manifest), "gpuctl_namespace": "team-a", "gpuctl_wait": "yes"}
-    return succeeds(configured, "GPU submit manifests team-a", answers)
+    return configured.succeeds("GPU submit manifests team-a", answers)
 
 
 def test_a_service_is_rolled_back_scaled_restarted_paused_resumed_and_deleted(configured: Configured):
@@ -327,24 +301,24 @@ def test_a_service_is_rolled_back_scaled_restarted_paused_resumed_and_deleted(co
     for version in ("v1", "v2"):
         submit(configured, compute("serve", environment={"image": f"registry.example.com/ml:{version}"}))
     assert image().endswith(":v2")
-    assert "update" in row(succeeds(configured, "GPU rollback team-a", SERVE), "serve", "team-a")
+    assert "update" in row(configured.succeeds("GPU rollback team-a", SERVE), "serve", "team-a")
     assert image().endswith(":v1")
-    assert "unchanged" in row(succeeds(configured, "GPU rollback team-a", SERVE), "serve", "team-a")
+    assert "unchanged" in row(configured.succeeds("GPU rollback team-a", SERVE), "serve", "team-a")
 
-    two = succeeds(configured, "GPU scale team-a", {**SERVE, "gpuctl_replicas": 2})
+    two = configured.succeeds("GPU scale team-a", {**SERVE, "gpuctl_replicas": 2})
     assert "scale" in row(two, "serve", "team-a")
     assert deployment()["spec"]["replicas"] == 2
     before = wait_for(lambda: len(pods()) == 2 and pods(), "there are no two pods")
-    assert "restart" in row(succeeds(configured, "GPU restart team-a", SERVE), "serve", "team-a")
+    assert "restart" in row(configured.succeeds("GPU restart team-a", SERVE), "serve", "team-a")
     wait_for(lambda: len(pods()) == 2 and not pods() & before, "its pods are the former ones")
 
-    assert "pause" in row(succeeds(configured, "GPU pause team-a", SERVE), "serve", "team-a")
+    assert "pause" in row(configured.succeeds("GPU pause team-a", SERVE), "serve", "team-a")
     wait_for(lambda: not pods(), "it still has pods")
-    assert "resume" in row(succeeds(configured, "GPU resume team-a", SERVE), "serve", "team-a")
+    assert "resume" in row(configured.succeeds("GPU resume team-a", SERVE), "serve", "team-a")
     wait_for(lambda: len(pods()) == 2, "it has no pods again")
     assert deployment()["spec"]["replicas"] == 2
 
-    assert "delete" in row(succeeds(configured, "GPU delete team-a", SERVE), "serve", "team-a")
+    assert "delete" in row(configured.succeeds("GPU delete team-a", SERVE), "serve", "team-a")
     assert deployment() is None
 
 
@@ -363,7 +337,7 @@ def test_a_colleague_gets_access_and_loses_it(configured: Configured):
         "gpuctl_storage": "10Gi",
         **registry,
     }
-    done, output = launch(configured, "GPU onboard", {**wanted, "gpuctl_registry_password": PASSWORD})
+    done, output = configured.launch("GPU onboard", {**wanted, "gpuctl_registry_password": PASSWORD})
     assert done["status"] == "successful", output
     assert PASSWORD not in output + json.dumps(configured.awx.related(done, "job_events"))
     limits = {
@@ -376,34 +350,34 @@ def test_a_colleague_gets_access_and_loses_it(configured: Configured):
     hers = configured.ansible("alice").job(definition=training("hers"), namespace="alice", wait=True, wait_timeout=60)
     assert not hers.failed, hers.message
 
-    lines = succeeds(configured, "GPU offboard", {**who, "gpuctl_stop_jobs": "yes"})
+    lines = configured.succeeds("GPU offboard", {**who, "gpuctl_stop_jobs": "yes"})
     assert api.get("serviceaccount", "alice", "gpuctl-system") is None
     assert api.get("job", "hers", "alice")["spec"]["suspend"] is True
     assert "pause" in row(lines, "job", "hers", "alice")
     assert api.get("persistentvolumeclaim", "data", "alice")
-    succeeds(configured, "GPU offboard", {**who, "gpuctl_delete_data": "yes", "gpuctl_delete_namespaces": "yes"})
+    configured.succeeds("GPU offboard", {**who, "gpuctl_delete_data": "yes", "gpuctl_delete_namespaces": "yes"})
     wait_for(lambda: api.get("namespace", "alice") is None, "the namespace is still there")
 
 
 def test_monitoring_is_installed_once(configured: Configured):
     path = "/apis/monitoring.coreos.com/v1/prometheusrules"
     assert configured.api.call("GET", path)[1]["items"] == []
-    succeeds(configured, "GPU monitoring")
+    configured.succeeds("GPU monitoring")
     (rules,) = configured.api.call("GET", path)[1]["items"]
     assert rules["metadata"]["namespace"] == "monitoring"
-    again = succeeds(configured, "GPU monitoring")
+    again = configured.succeeds("GPU monitoring")
     assert "changed=0" in row(again, "localhost"), "\n".join(again)
     assert configured.api.call("GET", path)[1]["items"] == [rules]
 
 
 def test_the_doctor_finds_nothing_that_keeps_jobs_from_running(configured: Configured):
-    assert any("checks: " in line and "error" not in line for line in succeeds(configured, "GPU doctor"))
+    assert any("checks: " in line and "error" not in line for line in configured.succeeds("GPU doctor"))
 
 
 def test_the_runs_of_jobs_are_recorded_listed_and_counted(configured: Configured):
-    succeeds(configured, "GPU job history recording")
-    assert row(succeeds(configured, "GPU job history"), "sft", "team-a")
-    assert row(succeeds(configured, "GPU usage"), "team-a")
+    configured.succeeds("GPU job history recording")
+    assert row(configured.succeeds("GPU job history"), "sft", "team-a")
+    assert row(configured.succeeds("GPU usage"), "team-a")
 
 
 def run_since_hours(configured: Configured, manifest: dict[str, Any]) -> None:
@@ -417,27 +391,27 @@ def run_since_hours(configured: Configured, manifest: dict[str, Any]) -> None:
 
 
 def test_budgets_are_counted(configured: Configured):
-    succeeds(configured, "GPU budgets")
+    configured.succeeds("GPU budgets")
 
 
 def test_an_idle_job_is_warned_of_and_paused_later(configured: Configured):
     api = configured.api
     run_since_hours(configured, training("unused"))
-    lines = succeeds(configured, "GPU idle")
+    lines = configured.succeeds("GPU idle")
     assert "warned" in row(lines, "unused", "team-a")
     warned = "runwhere.ai/idle-warned-at"
     assert api.get("job", "unused", "team-a")["metadata"]["annotations"][warned]
-    succeeds(configured, "GPU idle", {"gpuctl_idle_action": "pause"})
+    configured.succeeds("GPU idle", {"gpuctl_idle_action": "pause"})
     assert not api.get("job", "unused", "team-a")["spec"].get("suspend"), "it was warned a moment ago"
-    succeeds(configured, "GPU idle", {"gpuctl_idle_action": "pause", "gpuctl_idle_grace": "1s"})
+    configured.succeeds("GPU idle", {"gpuctl_idle_action": "pause", "gpuctl_idle_grace": "1s"})
     assert api.get("job", "unused", "team-a")["spec"]["suspend"] is True
 
 
 def test_a_notebook_is_warned_of_its_end_and_paused_later(configured: Configured):
     api = configured.api
     run_since_hours(configured, notebook(job={"time_limit": "1h"}))
-    lines = succeeds(configured, "GPU time limits")
+    lines = configured.succeeds("GPU time limits")
     assert "warned" in row(lines, "lab", "team-a")
     assert api.get("statefulset", "lab", "team-a")["spec"]["replicas"] == 1, "it was warned a moment ago"
-    succeeds(configured, "GPU time limits", {"gpuctl_warn_before": "0"})
+    configured.succeeds("GPU time limits", {"gpuctl_warn_before": "0"})
     assert api.get("statefulset", "lab", "team-a")["spec"]["replicas"] == 0
