@@ -297,6 +297,20 @@ def test_a_moved_job_is_deleted_by_another_user_with_consent(several: Several):
     assert record(several) == {}
 
 
+def test_a_team_moves_a_job_that_waits(several: Several):
+    fill(several.apis["north"])
+    waits = {"gpuctl_name": "waits", "gpuctl_namespace": "team-a"}
+    submitted = {**TRAINING, **waits, "gpuctl_clusters": "north", "gpuctl_wait": "no"}
+    several.succeeds("GPU submit training team-a", submitted)
+    assert several.having("job", "waits") == ["north"]
+    several.succeeds("GPU move team-a", {**waits, "gpuctl_clusters": "region_eu"})
+    (target,) = several.having("job", "waits")
+    assert target in ("east", "west"), "the order in which AWX lists hosts is its own"
+    assert record(several, "waits")["cluster"] == target
+    several.succeeds("GPU delete team-a", waits)
+    assert (several.having("job", "waits"), record(several, "waits")) == ([], {})
+
+
 def change(several: Several, limit: str | None = None) -> dict[str, Any]:
     awx = several.awx
     workflow = awx.launch("workflow_job_templates", "GPU change", several.organization, {}, limit=limit)

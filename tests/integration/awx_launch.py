@@ -50,12 +50,14 @@ def templates(
         if clusters or "of_clusters" not in template
     }
     for template in given["gpuctl_awx_team_job_templates"]:
+        if not clusters and "of_clusters" in template:
+            continue
         first, *others = template["survey"]
         asked = [question] if template.get("asks_for_namespace", True) else []
         where = given["gpuctl_awx_clusters_question"] if template.get("is_placed") else choice
         found[f"{template['name']} {team}"] = {
             **template,
-            "survey": [first, *asked, *others, *([where] if clusters else [])],
+            "survey": [first, *asked, *others, *([where] if clusters and "of_clusters" not in template else [])],
         }
     return found
 

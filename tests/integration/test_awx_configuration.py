@@ -96,7 +96,7 @@ def _configured(folder: Path, **more: Any) -> Iterator[Configured]:
 def test_every_playbook_of_the_project_has_a_template(configured: Configured):
     assert configured.first.status == 0, configured.first.output
     playbooks = [template["playbook"] for template in configured.awx.objects["job_templates"].values()]
-    assert set(playbooks) == {path.name for path in PROJECT.glob("*.yml")} - {"drain_cluster.yml"}
+    assert set(playbooks) == {path.name for path in PROJECT.glob("*.yml")} - {"drain_cluster.yml", "move.yml"}
     assert playbooks.count("provision.yml") == 1, "apply"
 
 
@@ -294,14 +294,14 @@ def test_of_clusters_one_can_be_chosen_and_a_job_is_placed(of_clusters: Configur
     expected = templates("team-a", NAMESPACES, NAMES)
     made = {template["name"]: template for template in awx.objects["job_templates"].values()}
     assert made.keys() == expected.keys()
-    assert made.keys() - templates("team-a").keys() == {"GPU drain plan", "GPU drain"}
+    assert made.keys() - templates("team-a").keys() == {"GPU drain plan", "GPU drain", "GPU move team-a"}
     asked = {}
     for name, template in made.items():
         survey = awx.surveys[template["id"]].get("spec", [])
         assert survey == expected[name].get("survey", []), name
-        of_team = name.endswith(" team-a")
-        assert template["ask_limit_on_launch"] == (not of_team and "of_clusters" not in expected[name]), name
-        if of_team:
+        of_team, of_all = name.endswith(" team-a"), "of_clusters" in expected[name]
+        assert template["ask_limit_on_launch"] == (not of_team and not of_all), name
+        if of_team and not of_all:
             asked[name.removesuffix(" team-a")] = survey[-1]["variable"], survey[-1]["default"]
     placed = {name for name, question in asked.items() if question == ("gpuctl_clusters", "all")}
     assert placed == {"GPU submit training", "GPU submit manifests"}

@@ -134,7 +134,10 @@ SURVEYS = [(template, template.get("survey", ())) for template in TEMPLATES]
 NAMESPACE = CONFIG["gpuctl_awx_namespace_question"]
 CLUSTER, CLUSTERS = CONFIG["gpuctl_awx_cluster_question"], CONFIG["gpuctl_awx_clusters_question"]
 SURVEYS += [
-    (template, [NAMESPACE, CLUSTERS if template.get("is_placed") else CLUSTER])
+    (
+        template,
+        [NAMESPACE, *([] if "of_clusters" in template else [CLUSTERS if template.get("is_placed") else CLUSTER])],
+    )
     for template in CONFIG["gpuctl_awx_team_job_templates"]
 ]
 ASKED = [
