@@ -415,3 +415,6 @@ def test_a_notebook_is_warned_of_its_end_and_paused_later(configured: Configured
     assert api.get("statefulset", "lab", "team-a")["spec"]["replicas"] == 1, "it was warned a moment ago"
     configured.succeeds("GPU time limits", {"gpuctl_warn_before": "0"})
     assert api.get("statefulset", "lab", "team-a")["spec"]["replicas"] == 0
+    longer = {"gpuctl_name": "lab", "gpuctl_namespace": "team-a", "gpuctl_by": "4h", "gpuctl_takeover": "yes"}
+    lines = configured.succeeds("GPU extend team-a", longer)
+    assert any("lab" in line.split() for line in lines), "\n".join(lines)
