@@ -145,6 +145,8 @@ def test_the_accounts_of_the_guide_have_a_context_in_each_cluster(sites: Sites, 
     for command in (arguments, [str(tmp_path / "team.yml")]):
         ran = root.run(tool, *command)
         assert ran.status == 0, ran.output
+    again = root.run(tool, str(tmp_path / "team.yml"))
+    assert again.output.count("changed=0 ") == len(NAMES), again.output
     for name in NAMES:
         where = {"K8S_AUTH_CONTEXT": name}
         administrator = Ansible(tmp_path, {"K8S_AUTH_KUBECONFIG": str(tmp_path / "kubeconfig"), **where})
