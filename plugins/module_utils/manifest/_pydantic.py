@@ -22,7 +22,8 @@ except ImportError:
             return lambda function: function
 
         AfterValidator = ConfigDict = Field = _stand_in
-        BaseModel, ValidationError, PydanticCustomError, core_schema = object, ValueError, ValueError, None
+        BaseModel = type("BaseModel", (), {"model_construct": _stand_in})
+        ValidationError, PydanticCustomError, core_schema = ValueError, ValueError, None
 
 __all__ = [
     "AfterValidator",

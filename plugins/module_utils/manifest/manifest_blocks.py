@@ -18,7 +18,7 @@ from ._pydantic import BaseModel, ConfigDict, Field
 class Block(BaseModel):
     """A part of a manifest. Rejects unknown keys too, for models built without load()."""
 
-    # pydantic prepares a kind with the first manifest of that kind, and no block by itself: half of the time.
+    # pydantic prepares a kind with its first manifest, and no block by itself: half of the time.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
     IGNORED: ClassVar[dict[str, str]] = {}
     """Keys without effect that load with a warning, and what to do instead, as sentences."""
@@ -26,7 +26,7 @@ class Block(BaseModel):
 
 def optional(block: type[Block], description: str, **options: Any) -> Any:
     """A field whose default is the block without keys: always the same one, as nothing changes blocks."""
-    return Field(default_factory=cache(lambda: block.model_construct()), description=description, **options)
+    return Field(default_factory=cache(block.model_construct), description=description, **options)
 
 
 class VersionedManifest(Block):
