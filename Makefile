@@ -93,7 +93,7 @@ docs-if-changed: $(VENV)
 
 .PHONY: test-all
 test-all: torch programs lint sanity docs importer translation molecule kubesim integration-modules test-environments chaos-short ## The rest as well: other versions, Galaxy's importer, molecule, scale
-	GPUCTL_TEST_PROCESSES=1 $(PY) $(PYTEST) $(ARGS)
+	$(PY) $(PYTEST) $(ARGS)
 
 .PHONY: unit
 unit: $(VENV) ## Unit tests
@@ -119,8 +119,8 @@ integration: $(VENV) ## Playbooks and modules against a simulated cluster (or GP
 	$(PY) $(PYTEST) $(if $(GPUCTL_TEST_KUBECONFIG),-n 0) tests/integration $(ARGS)
 
 .PHONY: integration-modules
-integration-modules: $(VENV) ## The same with a process for each task, as where the connection is not local
-	GPUCTL_FAST_PATH=0 $(PY) $(PYTEST) $(if $(GPUCTL_TEST_KUBECONFIG),-n 0) tests/integration $(ARGS)
+integration-modules: $(VENV) ## The same with a process for each command and each task, as where the connection is not local
+	GPUCTL_FAST_PATH=0 GPUCTL_TEST_PROCESSES=1 $(PY) $(PYTEST) $(if $(GPUCTL_TEST_KUBECONFIG),-n 0) -m 'not nightly' tests/integration $(ARGS)
 
 .PHONY: redteam
 redteam: $(VENV) ## Attacks by tenants, nodes, servers and manifest authors (also on GPUCTL_TEST_KUBECONFIG)
