@@ -22,7 +22,7 @@ except ImportError:
             return lambda function: function
 
         AfterValidator = ConfigDict = Field = _stand_in
-        BaseModel = type("BaseModel", (), {"model_construct": _stand_in})
+        BaseModel = type("BaseModel", (), {"model_construct": _stand_in, "model_rebuild": _stand_in})
         ValidationError, PydanticCustomError, core_schema = ValueError, ValueError, None
 
 __all__ = [
