@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.features import DEVICE_CLAIMS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.permissions import ADMINISTER, READ, SUBMIT
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.rbac.levels import cluster_roles
@@ -17,7 +18,7 @@ from .accounts import account, make_priority_classes
 from .ansible import ROOT, Ansible, TaskResult
 from .api import PATHS, Api, eventually, require
 from .manifests import compute, inference, notebook, training
-from .namespaces import make_namespace, remove_namespaces
+from .namespaces import make_namespace, remove_namespaces, unused_namespace
 from .pools import LEASE, Field
 from .recorder import Permission, Recorder
 
@@ -291,6 +292,26 @@ def test_a_level_for_the_whole_cluster_reaches_namespaces_of_later_quotas(
         eventually(lambda: may(api, robot, "create", "jobs", later, "batch"))
     finally:
         remove_namespaces(api, later)
+
+
+def test_provision_creates_a_namespace_and_jobs_in_it_as_an_administrator(
+    ansible: Ansible, api: Api, namespace: str, robot: dict[str, Any]
+):
+    """Nothing may be created in it before it is there, and what asks for permissions first has to know that."""
+    new = unused_namespace()
+    quota = {"kind": "quota", "quota": {"name": new}, "users": {new: {"cpu": 4, "memory": "4Gi", "gpu": 1}}}
+    (ansible.directory / "new").mkdir()
+    (ansible.directory / "new" / "all.yaml").write_text(yaml.safe_dump_all([quota, compute(job={"namespace": new})]))
+    grant(ansible, robot, level=ADMINISTER)
+    eventually(lambda: may(api, robot, "patch", "nodes"))
+    user = f"system:serviceaccount:{namespace}:{robot['name']}"
+    administrator = Ansible(ansible.directory, {**ansible.environment, "K8S_AUTH_IMPERSONATE_USER": user})
+    try:
+        done = administrator.run("ansible-playbook", "runwhere.gpuctl.provision", "-e", "gpuctl_dir=new")
+        assert done.status == 0, done.output
+        assert api.get("deployment", "web", new)
+    finally:
+        remove_namespaces(api, new)
 
 
 def test_an_account_that_more_may_use_does_not_live_where_jobs_run(

@@ -93,15 +93,12 @@ def qualified(resource: Resource) -> str:
 def _writes(manifests: list[PlannedManifest]) -> Iterator[_Write]:
     plans = [each.plan for each in manifests if each.kind not in _OPTIONAL and not each.problem]
     # In a new namespace, accounts get their permissions with it (rbac/new_namespaces.py).
-    new = {step.name for plan in plans for step in plan.steps if _is_namespace_creation(step.kind, step.action)}
+    steps = (step for plan in plans for step in (*plan.prerequisites, *plan.steps))
+    new = {step.name for step in steps if step.kind == NAMESPACE.kind and step.action is Action.CREATE}
     for plan in plans:
         for write in _writes_of(plan):
             if write.namespace not in new:
                 yield write
-
-
-def _is_namespace_creation(kind: str, action: Action) -> bool:
-    return kind == NAMESPACE.kind and action is Action.CREATE
 
 
 def _writes_of(plan: Plan) -> Iterator[_Write]:
