@@ -58,7 +58,16 @@ UNKNOWN: dict[str, tuple[str, dict[str, Any], str]] = {
     "a pool of nodes": ("gpuctl_node_info", {"pool": "defalut"}, "pool not found: defalut. Did you mean default?"),
     "a GPU type": ("gpuctl_node_info", {"gpu_type": "H999zz"}, "GPU type not found: H999zz. "),
     "a pool": ("gpuctl_pool_info", {"name": "defalut"}, "pool not found: defalut. Did you mean default?"),
-    "a quota": ("gpuctl_quota_info", {"name": "zzzz"}, "quota not found: zzzz. Check its name."),
+    "a quota": (
+        "gpuctl_quota_info",
+        {"name": "zzzz", "namespaces": ["{}"]},
+        "quota not found: zzzz. Check its name, or look elsewhere than in {}: namespaces, all_namespaces.",
+    ),
+    "a quota of the cluster": (
+        "gpuctl_quota_info",
+        {"name": "zzzz", "all_namespaces": True},
+        "quota not found: zzzz. Check its name.",
+    ),
     "a namespace of quotas": (
         "gpuctl_quota_info",
         {"namespaces": ["{}x"]},
@@ -70,7 +79,7 @@ UNKNOWN: dict[str, tuple[str, dict[str, Any], str]] = {
 def filled(value: Any, namespace: str) -> Any:
     if isinstance(value, list):
         return [filled(each, namespace) for each in value]
-    return value.replace("{}", namespace)
+    return value.replace("{}", namespace) if isinstance(value, str) else value
 
 
 @pytest.mark.parametrize(("module", "options", "warning"), UNKNOWN.values(), ids=UNKNOWN)

@@ -17,6 +17,7 @@ from ..kube.resources import NAMESPACE, RESOURCE_QUOTA, Resource
 from ..kube.shapes import MalformedObject
 from ..labels import MANAGED, pod_security_of
 from ..listed_namespaces import ListedNamespacesOptions, in_requested_namespaces, list_each, read_permitted
+from ..manifest.problems import abridged
 from ..namespaces import allowed_namespaces, listed_namespaces
 from ..options import option
 from ..queues.teams import shares_of
@@ -58,7 +59,9 @@ def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     # Filtered by name here, because any name is allowed but not every one is valid in a selector.
     found = [obj for obj in everything if name is None or quota_name_of(obj) == name]
     if name and not found:
-        task.warn(not_found("quota", name, sorted({quota_name_of(obj) or "" for obj in everything})))
+        elsewhere = f", or look elsewhere than in {abridged(namespaces or (), 3)}: O(namespaces), O(all_namespaces)"
+        advice = f"Check its name{elsewhere if namespaces else ''}."
+        task.warn(not_found("quota", name, sorted({quota_name_of(obj) or "" for obj in everything}), advice))
     levels = _pod_security(client, namespaces) if found else {}
     if any(unknown_extended_keys(obj) for obj in found):
         read_declared(client, task.warn)
