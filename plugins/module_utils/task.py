@@ -140,7 +140,7 @@ class Task(Generic[OptionsT]):
 class ModuleSpec(Generic[OptionsT]):
     """A module: its options, the constraints between them, and the function that performs a task.
 
-    The module and the action plugin of the same name share it. ``advisers``: see Task. ``manifests``: their kinds.
+    The module and the action plugin of the same name share it. ``advisers``: see Task. ``manifests``: kinds, or all.
     ``report`` names the report that gpuctl_show makes of a result with rows (plugin_utils/reports.py); without one, it
     shows what was done to each row.
     """

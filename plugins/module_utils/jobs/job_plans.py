@@ -290,7 +290,7 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
     """
     now, upgrade = datetime.now(timezone.utc), task.options.upgrade
 
-    def plan_for(job: SelectedJob, *forms: tuple[dict[str, Any], ...]) -> Plan:
+    def plan_for(job: SelectedJob, forms: Iterable[tuple[dict[str, Any], ...]]) -> Plan:
         """The plan for the first form that starts no pods, or else for the first one."""
         found = (
             plan_job(
@@ -312,20 +312,20 @@ def _plans_by_level(task: Task[JobOptions], jobs: list[SelectedJob], live: ByJob
         writer = ledger.writer(*job.id)
         return plan_rerun(plan, job.manifest, live[job.id], known, task.options.rerun, now, writer, upgrade=upgrade)
 
-    plans = [plan_for(job, job.objects, *(job.other_forms if live[job.id] else ())) for job in jobs]
+    plans = [plan_for(job, job.forms if live[job.id] else [job.objects]) for job in jobs]
     if any(map(starts_pods, plans)):
         from .older_jobs import for_server  # Here: most tasks start nothing.
 
         built = for_server(task.client(), jobs, plans)
         found = zip(built, jobs, plans, strict=True)
-        plans = [plan if job is former else plan_for(job, job.objects) for job, former, plan in found]
+        plans = [plan if job is former else plan_for(job, [job.objects]) for job, former, plan in found]
         jobs = built
     levels = enforced_levels(task.client(), (plan.namespace for plan in plans if starts_pods(plan)))
     blockers = []
     for number, (job, plan) in enumerate(zip(jobs, plans, strict=True)):
         level = levels.get(job.namespace) if starts_pods(plan) else None
         if level == RESTRICTED:
-            plans[number] = plan_for(job, job.restricted)
+            plans[number] = plan_for(job, [job.restricted])
         blockers += [(plans[number], text) for text in level_problems(job, level)]
     starting = [(job, plan) for job, plan in zip(jobs, plans, strict=True) if starts_pods(plan)]
     blockers += policy_blockers(task, starting)

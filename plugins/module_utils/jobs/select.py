@@ -133,10 +133,11 @@ class SelectedJob:
         return as_restricted(workload), *dependents
 
     @property
-    def other_forms(self) -> Iterator[tuple[dict[str, Any], ...]]:
-        """All other forms in which a live job may have been built."""
+    def forms(self) -> Iterator[tuple[dict[str, Any], ...]]:
+        """All forms in which a live job may have been built."""
         from .objects.older_servers import without_feature
 
+        yield self.objects
         yield self.restricted
         if older := without_feature(self.objects):
             yield older
