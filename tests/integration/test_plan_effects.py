@@ -162,6 +162,12 @@ class Edited:
             assert all(pod["spec"].get("nodeName") for pod in pods), key
             assert len(pods) == found["spec"].get("replicas", found["spec"].get("completions")), key
 
+    def started(self) -> None:
+        """What ran goes on after it was recreated. The plan would not stop it before that, and later it would."""
+        for name, team in (("train-1", "a"), ("web", "b"), ("lab", "a")):
+            phases = [pod["status"].get("phase") for pod in self.scene.pods(self.scene.teams[team], name).values()]
+            assert {*phases} == {"Running"}, (name, phases)
+
     def drop_what_waits(self) -> None:
         """Jobs that wait would start once others end, which is no effect of a plan."""
         for namespace, name in [*self.keys()]:
@@ -458,6 +464,7 @@ def test_a_plan_that_is_killed_after_a_write_is_finished_by_the_same_plan(
         scene.pool("a", *((0, 2) if step % 2 else (0,)))
         scene.pool("c", *(() if step % 2 else (2,)))
         scene.write()
+        settles(edited.started, SECONDS)
         plan = edited.plan()
         assert plan["problems"] == []
         left[0] = step
