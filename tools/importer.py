@@ -49,7 +49,8 @@ def _problems_of_ansible_builder(binaries: Path, tarball: Path) -> list[str]:
     created = _run(binaries, "ansible-builder", "create", "--file", definition)
     if created.returncode:
         return [created.stdout + created.stderr]
-    _run(binaries, "ansible-galaxy", "collection", "install", "--offline", "-p", "collections", str(tarball))
+    # By force: molecule leaves the collection where ansible-galaxy would find it, and install nothing.
+    _run(binaries, "ansible-galaxy", "collection", "install", "--force", "--offline", "-p", "collections", str(tarball))
     found = yaml.safe_load(_run(binaries, "ansible-builder", "introspect", "collections").stdout)
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     wanted = {line for line in lines if line and not line.startswith(("#", "PyYAML"))}  # ansible-core brings PyYAML
