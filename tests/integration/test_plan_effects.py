@@ -159,7 +159,7 @@ class Edited:
             found = self.scene.api.get(kind, key[1], key[0])
             assert found, key
             pods = self.scene.pods(*key).values()
-            assert all(pod["spec"].get("nodeName") for pod in pods), key
+            assert all(pod["status"].get("phase") == "Running" for pod in pods), key  # Else a plan stops nothing yet.
             assert len(pods) == found["spec"].get("replicas", found["spec"].get("completions")), key
 
     def started(self) -> None:

@@ -55,7 +55,7 @@ PACKED = {
     "gpuctl_node_label": 210,
     "gpuctl_notify": 10,
     "gpuctl_placement": 290,
-    "gpuctl_plan_info": 643,
+    "gpuctl_plan_info": 644,
     "gpuctl_policy": 250,
     "gpuctl_pool": 500,
     "gpuctl_pool_info": 210,

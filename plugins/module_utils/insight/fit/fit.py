@@ -46,11 +46,11 @@ _RESOURCE_FIELDS = {"resources.memory": "memory", "resources.cpu": "cpu"}
 
 @dataclass(frozen=True)
 class FitJob:
-    """A job that is judged. ``charges`` are what each pod uses of quotas, ``made`` what its objects do. ``replaces``:
-    its own pods that go before it starts, or as the new ones come, where it ``rolls``: ``maxSurge`` and
-    ``maxUnavailable`` of a rolling update. ``undecided``: further things that cannot be judged, such as a queue that
-    admits it. ``refusals``: why the server takes none of its objects; those of its pod matter only if it has pods.
-    ``together``: none of its pods is started before there is room for all."""
+    """A job that is judged. ``charges`` are what each pod uses of quotas, ``made`` what its objects do. ``own``: its
+    pods until now. They go before it starts; as the new ones come, where it ``rolls``: ``maxSurge`` and
+    ``maxUnavailable`` of a rolling update; or not at all, where it ``grows``. ``undecided``: further things that cannot
+    be judged, such as a queue that admits it. ``refusals``: why the server takes none of its objects; those of its pod
+    matter only if it has pods. ``together``: none of its pods is started before there is room for all."""
 
     namespace: str
     name: str
@@ -58,8 +58,9 @@ class FitJob:
     number: int
     charges: Charges = field(default_factory=dict)
     made: Charges = field(default_factory=dict)
-    replaces: tuple[PlacedPod, ...] = ()
+    own: tuple[PlacedPod, ...] = ()
     rolls: tuple[int, int] | None = None
+    grows: bool = False
     undecided: tuple[str, ...] = ()
     together: bool = False
     refusals: tuple[str, ...] = ()
@@ -67,6 +68,11 @@ class FitJob:
     @property
     def id(self) -> JobName:
         return self.namespace, self.name
+
+    @property
+    def running(self) -> list[PlacedPod]:
+        """Its pods that are there when it is judged, unless a job before it has preempted them."""
+        return [pod for pod in self.own if self.grows and pod.node is not None]
 
     @cached_property
     def likeness(self) -> str:
@@ -158,7 +164,8 @@ class Cluster:
 
     def gone_before(self, jobs: Iterable[FitJob]) -> list[PlacedPod]:
         """The pods that end before these jobs start."""
-        return [*self.leaving, *(pod for job in jobs for pod in job.replaces)]
+        own = (pod for job in jobs for pod in job.own if pod.node is None or not job.grows)
+        return [*self.leaving, *own]
 
 
 class Rollout(NamedTuple):
@@ -312,7 +319,7 @@ def crowds_of(world: World, jobs: Sequence[FitJob]) -> list[int]:
 def _keeps_to_its_nodes(world: World, job: FitJob, jobs: Iterable[FitJob]) -> bool:
     """Whether the job and the others do not mind each other but for the room on nodes that both may go to."""
     with world.rules_of(job.pod) as rules:
-        if job.rolls or rules.beyond_own_kind or not world.only_amounts(job.pod):
+        if job.rolls or job.running or rules.beyond_own_kind or not world.only_amounts(job.pod):
             return False
         others = (other.pod for other in jobs if other is not job) if job.pod.near else ()
         return not any(rules.concerns(other.namespace, other.labels, ()) for other in others)
@@ -374,14 +381,12 @@ class Trial:
         ]
         self._names = [job.id for job in jobs]
         gone = self._cluster.gone_before(jobs)
-        for pod in gone:
-            for state in self._cluster.quotas.get(pod.namespace, ()):
-                if state.counts(pod):
-                    state.charge(charges_of_placed(pod), -1)
+        self._discharge(gone)
         try:
             with self._world.without(gone):
                 fits = {}
                 for place, job in enumerate(jobs):
+                    self._discharge(job.running)  # They are counted with the job.
                     if among is None or place in among:
                         fits[place] = self._judge(job, variants)
                     else:
@@ -393,10 +398,16 @@ class Trial:
             for state, used in charged:
                 state.used = used
 
+    def _discharge(self, pods: Iterable[PlacedPod]) -> None:
+        for pod in pods:
+            for state in self._cluster.quotas.get(pod.namespace, ()):
+                if state.counts(pod):
+                    state.charge(charges_of_placed(pod), -1)
+
     # -- one job -------------------------------------------------------------------------------------------------------
 
     def _judge(self, job: FitJob, variants: Variants | None) -> Fit:
-        if not self._is_like_others(job) or job.rolls:
+        if not self._is_like_others(job):
             return self._answer(job, variants)
         used = (tuple(sorted(state.used.items())) for state in self._cluster.quotas.get(job.namespace, ()))
         key = job.likeness, self._moves, *used
@@ -406,8 +417,8 @@ class Trial:
         return fit
 
     def _is_like_others(self, job: FitJob) -> bool:
-        """Whether jobs of its likeness get its answer: no rule between pods looks at labels."""
-        return not (job.pod.minds_its_own or self._world.has_rules)
+        """Whether jobs of its likeness get its answer: no rule between pods looks at labels, and none of it runs."""
+        return not (job.rolls or job.running or job.pod.minds_its_own or self._world.has_rules)
 
     def _let_in(self, job: FitJob) -> _LetIn:
         """What the server and the quotas let in, and what these are charged with from now on."""
@@ -457,7 +468,7 @@ class Trial:
         if variants and (fit.depends_on_place or fit.verdict not in (NOW, UNKNOWN)):
             self._charge(job, -let_in, is_made=is_made, sign=-1)
             better = (NOW,) if fit.verdict == AFTER_PREEMPTION else (NOW, AFTER_PREEMPTION)
-            with chosen.undone():
+            with chosen.undone(), self._world.without(job.running):
                 changes = tuple(self._changes(job, variants, better))
                 if not changes and fit.verdict == NEVER and not refused:
                     changes = tuple(self._later_change(job, variants))
@@ -598,6 +609,7 @@ class Trial:
         if job.rolls:
             self._roll_out(attempt, job, number, *job.rolls, nodes, rules)
         else:
+            attempt.nodes += [str(pod.node) for pod in job.running if self._world.has(pod)][:number]
             self._fill(attempt, job.pod, number, nodes, starts, rules)
         return attempt
 
@@ -659,7 +671,7 @@ class Trial:
     ) -> None:
         """Put as many copies on nodes as find room, the first on one of ``starts``; then make room for the others."""
         is_spread = self._seed % 2 == 0
-        if number and not self._take_any(attempt, pod, starts, rules):
+        if len(attempt.nodes) < number and not self._take_any(attempt, pod, starts, rules):
             self._make_room(attempt, pod, starts, rules)
             # Rules between pods do not see those that are only nominated for another node (the scheduler's
             # RunFilterPluginsWithNominatedPods): until the first one is there, the others may be nominated elsewhere.
@@ -667,7 +679,7 @@ class Trial:
         if not attempt.nodes:
             return
         open_nodes = rules.near_enough(nodes)
-        if is_spread and (first := self._world.nodes[attempt.nodes[0]]) in open_nodes:
+        if is_spread and (first := self._world.nodes[attempt.nodes[-1]]) in open_nodes:
             open_nodes.remove(first)
             open_nodes.append(first)
         while len(attempt.nodes) < number:
@@ -703,7 +715,7 @@ class Trial:
         An old pod that ends keeps its room until its containers have stopped. The scheduler does not wait for that:
         until then the new pod goes to other room, or preempts what is less important."""
         least = job.number - unavailable
-        present = [pod for pod in job.replaces if self._return(attempt, pod)]
+        present = [pod for pod in job.own if self._return(attempt, pod)]
         old, ending = present[: job.number], present[job.number :]
         old_waiting, new, new_waiting, refused = job.number - len(old), 0, 0, 0
         while True:
@@ -736,7 +748,7 @@ class Trial:
             self._end(attempt, pod)
         if new < job.number:
             attempt.rollout = Rollout(len(old), old_waiting, new_waiting)
-        own = {pod.uid for pod in job.replaces}
+        own = {pod.uid for pod in job.own}
         attempt.evicted = [pod for pod in attempt.evicted if pod.uid not in own]
 
     def _return(self, attempt: _Attempt, pod: PlacedPod) -> bool:
@@ -852,7 +864,7 @@ class Trial:
 
     def _amounts_decide(self, job: FitJob, rules: PodRules) -> bool:
         """Whether the room on nodes is all that decides."""
-        return not job.rolls and self._world.only_amounts(job.pod) and not rules.beyond_own_kind
+        return not (job.rolls or job.running) and self._world.only_amounts(job.pod) and not rules.beyond_own_kind
 
     def _ever_fits(self, job: FitJob, *, everywhere: bool = True) -> bool:
         """Whether it runs once all other jobs have ended, wherever its first pod goes; or else somewhere."""
@@ -886,7 +898,7 @@ class Trial:
         return needed
 
     def _groups(self, job: FitJob) -> dict[JobName, list[PlacedPod]]:
-        """The pods that may end, by job."""
+        """The pods of others that may end, by job."""
         groups: dict[JobName, list[PlacedPod]] = {}
         suitable, _refused = self._world.suitable(job.pod)
         near = {state.name for state in suitable}
@@ -898,6 +910,7 @@ class Trial:
         for pod in others:
             if pod.owner not in ENDLESS:
                 groups.setdefault(pod.job, []).append(pod)
+        groups.pop(job.id, None)
         return groups
 
     def _end_ranks(self, jobs: Iterable[JobName]) -> Mapping[JobName, int]:

@@ -61,7 +61,7 @@ def fits_of(
 ) -> dict[JobId, dict[str, Any]]:
     """Whether the jobs that would start pods would run, what they would wait for, and which jobs they would preempt."""
     models = {job.id: job for job in jobs}
-    starting, rolling, left = [], set(), {}
+    starting, rolling, growing, left = [], set(), set(), {}
     for plan in plans:
         objects = tuple(step.desired for step in plan.steps if step.desired)
         if (starts_pods(plan) or adds_replicas(plan)) and objects:
@@ -69,15 +69,16 @@ def fits_of(
             starting.append(replace(models[plan.namespace, plan.name], objects=objects, priority_class=needed))
             if _rolls_pods(plan):
                 rolling.add((plan.namespace, plan.name))
+            elif not starts_pods(plan):
+                growing.add((plan.namespace, plan.name))
         elif (number := _pods_kept(plan)) is not None:
             left[plan.namespace, plan.name] = number
     if not starting:
         return {}
     declared = read_declared(task.client(), task.warn)
     if task.options.wait_for_nodes:  # What is added to other pools is not known.
-        growing = declared.growing
-        starting = [job for job in starting if job.pool in growing]
-    rows = judge_jobs(task.client(), starting, declared, rolling, left, with_delays)
+        starting = [job for job in starting if job.pool in declared.growing]
+    rows = judge_jobs(task.client(), starting, declared, rolling, growing, left, with_delays)
     return {(row["namespace"], row["name"]): row for row in rows}
 
 

@@ -124,8 +124,9 @@ class FitSnapshot:
     def admission(self, namespace: str) -> Admission:
         return Admission(self.priority_classes, self.limit_ranges.get(namespace, ()), self.runtime_classes)
 
-    def job_of(self, objects: Sequence[Object], *, rolls: bool = False) -> FitJob:
-        """A job by its objects, the workload first. ``rolls``: the rolling update of a Deployment replaces its pods."""
+    def job_of(self, objects: Sequence[Object], *, rolls: bool = False, grows: bool = False) -> FitJob:
+        """A job by its objects, the workload first. ``rolls``: the rolling update of a Deployment replaces its pods;
+        it ``grows``: they stay."""
         workload = objects[0]
         namespace, name = workload["metadata"]["namespace"], job_name_of(workload) or workload["metadata"]["name"]
         pod = admitted(workload["spec"]["template"], namespace, name, self.admission(namespace))
@@ -142,7 +143,7 @@ class FitSnapshot:
         number = _number_of_pods(objects)
         charges = charges_of(pod, specs)
         rolling = _surge_and_unavailable(workload) if rolls else None
-        return FitJob(namespace, name, pod, number, charges, made, own, rolling, undecided, together, refusals)
+        return FitJob(namespace, name, pod, number, charges, made, own, rolling, grows, undecided, together, refusals)
 
     def _undecided(self, workload: Object, pod: WantedPod) -> Iterable[str]:
         if queue := (workload["metadata"].get("labels") or {}).get(KUEUE_QUEUE):

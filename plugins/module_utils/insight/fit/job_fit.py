@@ -42,11 +42,13 @@ def judge_jobs(
     jobs: Sequence[SelectedJob],
     declared: Declared,
     rolling: Collection[JobId] = (),
+    growing: Collection[JobId] = (),
     left: Mapping[JobId, int] = MappingProxyType({}),
     with_delays: WithDelays | None = None,
 ) -> list[dict[str, Any]]:
-    """A row for each job. Its objects are built already. ``rolling`` are those that get a rolling update. Of others,
-    as many pods as ``left`` has are left before these start. ``with_delays`` is that of delayed_jobs.py."""
+    """A row for each job. Its objects are built already. ``rolling`` are those that get a rolling update, ``growing``
+    those that keep their pods. Of others, as many pods as ``left`` has are left before these start. ``with_delays`` is
+    that of delayed_jobs.py."""
     if not jobs:
         return []
     classes = {job.priority_class["metadata"]["name"]: job.priority_class for job in jobs if job.priority_class}
@@ -54,7 +56,7 @@ def judge_jobs(
     snapshot = read_fit_snapshot(client, [job.objects for job in jobs], classes, may_claim=may_claim)
     now = datetime.now(timezone.utc)
     ends = _read_ends(client, snapshot, now)
-    return rows_of(snapshot, jobs, declared, ends, now, rolling, left, with_delays)
+    return rows_of(snapshot, jobs, declared, ends, now, rolling, growing, left, with_delays)
 
 
 def rows_of(
@@ -64,13 +66,14 @@ def rows_of(
     ends: Mapping[JobId, JobEnd],
     now: datetime,
     rolling: Collection[JobId] = (),
+    growing: Collection[JobId] = (),
     left: Mapping[JobId, int] = MappingProxyType({}),
     with_delays: WithDelays | None = None,
 ) -> list[dict[str, Any]]:
     """The same from what has been read. Pure."""
     nodes = with_use([one.node for one in snapshot.nodes or ()], [one.use for one in snapshot.pods or ()])
     pools = room_of_pools(nodes)
-    judged = [snapshot.job_of(job.objects, rolls=job.id in rolling) for job in jobs]
+    judged = [snapshot.job_of(job.objects, rolls=job.id in rolling, grows=job.id in growing) for job in jobs]
     selected = {job.id: job for job in jobs}
     seconds = {name: (end.at - now).total_seconds() for name, end in ends.items()}
     leaving = [pod for job, number in left.items() for pod in _in_order_of_their_end(snapshot.pods_of(job))[number:]]
@@ -91,15 +94,15 @@ def rows_of(
         as_dispatched(row, job.pool) if is_dispatched(declared.pools.get(job.pool)) else row
         for row, job in zip(rows, jobs, strict=True)
     ]
-    growing = declared.growing
+    new_nodes = declared.growing
     if with_delays:
-        rows = with_delays(rows, fits, [job.objects[0] for job in jobs], snapshot, cluster, ends, now, growing)
-    if not growing:
+        rows = with_delays(rows, fits, [job.objects[0] for job in jobs], snapshot, cluster, ends, now, new_nodes)
+    if not new_nodes:
         return rows
     from .new_nodes import after_new_nodes  # Here: few pools grow.
 
     return [
-        after_new_nodes(row, fit, (other for other in fits if other is not fit), growing, snapshot, places)
+        after_new_nodes(row, fit, (other for other in fits if other is not fit), new_nodes, snapshot, places)
         for row, fit in zip(rows, fits, strict=True)
     ]
 

@@ -301,6 +301,9 @@ class World:
         for state in self.nodes.values():
             yield from state.pods.values()
 
+    def has(self, pod: PlacedPod) -> bool:
+        return pod.uid in self._where
+
     def keeping_off(self) -> Iterator[PlacedPod]:
         """The pods that keep others off, also where only room is kept for them."""
         yield from self._picky.values()

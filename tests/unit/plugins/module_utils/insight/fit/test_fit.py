@@ -1106,9 +1106,39 @@ def test_a_rolling_update_needs_more_room_while_it_goes_on(free: int, competes: 
     snapshot = FitSnapshot([roomy_node(node("a", 1 + free))], [placed_pod(old)], priority_classes=CLASSES)
     cluster = snapshot.cluster({})
     new = snapshot.job_of([job("web")])
-    web = replace(new, replaces=tuple(cluster.world.pods()), rolls=(1, 0))
+    web = replace(new, own=tuple(cluster.world.pods()), rolls=(1, 0))
     fits = with_room_rivals(cluster, fit_jobs(cluster, [web, snapshot.job_of([job("other")])]))
     assert [(fit.verdict, fit.room_rivals) for fit in fits] == [
         ("now", (("team", "other"),) if competes else ()),
         ("now", ()),
     ]
+
+
+@pytest.mark.parametrize("grows", [True, False], ids=["grows", "is created again"])
+def test_a_more_important_job_preempts_the_pods_of_one_that_grows_beside_it(grows: bool) -> None:
+    """Those of a job that is created again are gone before."""
+    pods = [pod(f"web-{place}", "a", 2, priority=0, metadata={"labels": {"app": "web"}}) for place in range(3)]
+    snapshot = FitSnapshot(
+        [roomy_node(node("a"))],
+        [placed_pod(each) for each in (*pods, pod("less", "a", 1, priority=0))],
+        priority_classes=CLASSES,
+    )
+    cluster = snapshot.cluster({})
+    web = snapshot.job_of([job("web", 4, gpus=2)], grows=grows)
+    important = snapshot.job_of([job("important", gpus=4, priorityClassName="high")])
+    found, first = fit_jobs(cluster, [web, important])
+    assert len(cluster.world.nodes["a"].pods) == len(pods) + 1, "everything is as before"
+    if not grows:
+        assert (first.verdict, first.evicted, len(found.nodes)) == ("now", (), 1)
+        return
+    assert (first.verdict, {name for _namespace, name in first.evicted}) == ("after_preemption", {"web"})
+    assert found.verdict == "after_jobs"
+    assert ("team", "important") in found.after
+
+
+def test_a_job_that_grows_needs_room_for_its_further_pods_only() -> None:
+    pods = [pod(f"web-{place}", "a", 2, metadata={"labels": {"app": "web"}}) for place in range(2)]
+    snapshot = FitSnapshot([roomy_node(node("a"))], [placed_pod(each) for each in pods])
+    for number, expected in ((3, "now"), (4, "now"), (5, "never")):
+        (fit,) = fit_jobs(snapshot.cluster({}), [snapshot.job_of([job("web", number, gpus=2)], grows=True)])
+        assert (fit.verdict, len(fit.nodes)) == (expected, min(number, 4)), number
