@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -305,7 +306,8 @@ def test_a_job_goes_where_its_image_can_be_had(sites: Sites) -> None:
 def test_a_manifest_for_other_clusters_is_refused(sites: Sites) -> None:
     (sites.ansible.directory / "sft.yaml").write_text(yaml.safe_dump({**SFT, "placement": {"clusters": ["west"]}}))
     source = ["-e", "gpuctl_src=sft.yaml"]
-    alone = ["-i", "localhost,", "-c", "local", "-e", "gpuctl_namespace=default"]
+    python = f"ansible_python_interpreter={sys.executable}"  # Modules would run with the newest Python on PATH.
+    alone = ["-i", "localhost,", "-c", "local", "-e", f"gpuctl_namespace=default {python}"]
     for arguments in (["--limit", "north"], alone):
         run = sites.playbook("submit", *source, *arguments)
         assert run.status == 2, run.output
