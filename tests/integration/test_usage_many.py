@@ -41,6 +41,7 @@ def test_a_thousand_jobs_over_a_day(tmp_path: Path) -> None:
             params |= {
                 **RANGE,
                 "group_by": ["team"],
+                "all_namespaces": True,
                 "prometheus_url": server.url,
             }
             taken = []
