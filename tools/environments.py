@@ -30,7 +30,12 @@ def main(name: str, arguments: list[str]) -> int:
     for each in environments if name == "all" else [name]:
         environment = environments[each]
         print(f"--- {each}: {environment['why']}", flush=True)
-        python = make(each, environment["packages"], python=interpreter(environment.get("python")))
+        python = make(
+            each,
+            environment["packages"],
+            python=interpreter(environment.get("python")),
+            alone=environment.get("alone", ()),
+        )
         code = run_pytest(python, [*environment.get("tests", []), *arguments])
         if code != 0:
             return code
@@ -38,7 +43,8 @@ def main(name: str, arguments: list[str]) -> int:
 
 
 def declared() -> dict[str, dict[str, Any]]:
-    """name -> {why: str, packages: [pip requirement], python: version or None, tests: [path], all if not given}"""
+    """name -> {why: str, packages: [pip requirement], alone: the same, installed afterwards whatever others ask for,
+    python: version or None, tests: [path], all if not given}"""
     text = (ROOT / "tests" / "environments.yml").read_text(encoding="utf-8")
     environments: dict[str, dict[str, Any]] = yaml.safe_load(text)
     return environments
@@ -63,20 +69,26 @@ def interpreter(version: str | None) -> str:
 
 
 def make(
-    name: str, packages: list[str], requirements: Sequence[Path] = REQUIREMENTS, python: str = sys.executable
+    name: str,
+    packages: list[str],
+    requirements: Sequence[Path] = REQUIREMENTS,
+    python: str = sys.executable,
+    alone: Sequence[str] = (),
 ) -> Path:
     """Return the path of the environment's Python, with the packages and what the requirements files name installed."""
     folder = ROOT / ".venvs" / name
     stamp = folder / ".made-of"
-    wanted = _digest(python, packages, requirements)
+    wanted = _digest(python, [*packages, *alone], requirements)
     installed = folder / "bin" / "python"
     if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
         return installed
-    print(f"Creating .venvs/{name}: {', '.join(packages)}", flush=True)
+    print(f"Creating .venvs/{name}: {', '.join([*packages, *alone])}", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([python, "-m", "venv", str(folder)], check=True)
     install = [str(installed), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--prefer-binary"]
     subprocess.run([*install, *(f"-r{path}" for path in requirements), *packages], check=True, cwd=ROOT)
+    if alone:
+        subprocess.run([*install, "--no-deps", *alone], check=True, cwd=ROOT)
     stamp.write_text(wanted, encoding="utf-8")
     return installed
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.executor.task_result import TaskResult
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.block import Block
 from ansible.release import __version__
@@ -101,7 +101,9 @@ def test_errors_quote_the_tasks_of_users_alone(tmp_path: Path, folder: str, show
     assert (task.get_ds() is not None) == shown
 
 
-def test_a_value_of_a_result() -> None:
-    result = TaskResult(None, None, {"warnings": ["careful"]}, {})
+@pytest.mark.parametrize("attribute", ["_result", "_return_data"])
+def test_a_value_of_a_result(attribute: str) -> None:
+    """Each ansible-core makes its results in its own way."""
+    result = SimpleNamespace(**{attribute: {"warnings": ["careful"]}})
     assert value_of_result(result, "warnings") == ["careful"]
     assert value_of_result(result, "format") is None
