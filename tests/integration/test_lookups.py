@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,12 @@ COLLECTION = ROOT / ".cache" / "collections" / "ansible_collections" / "runwhere
 def warnings(result: TaskResult) -> list[str]:
     """What Ansible prints at once, wrapped."""
     blocks = result.screen.split("[WARNING]: ")[1:]
-    return [" ".join(block.partition("\n\n")[0].partition("\nok:")[0].split()) for block in blocks]
+    return [unwrapped(block.partition("\n\n")[0].partition("\nok:")[0]) for block in blocks]
+
+
+def unwrapped(text: str) -> str:
+    """In one line. Before 2.19, Ansible breaks lines after hyphens too."""
+    return " ".join(re.sub(r"(?<=\w)-\n(?=\w)", "-", text).split())
 
 
 @pytest.mark.parametrize(
@@ -224,7 +230,7 @@ def test_a_pod_of_no_job_is_no_name_of_one(ansible: Ansible, api: Api, namespace
 
 
 def flat(run: Run) -> str:
-    return " ".join(run.output.split())
+    return unwrapped(run.output)
 
 
 def test_status_for_level_submit(ansible: Ansible, namespace: str, submitter: Api, api: Api):
@@ -324,7 +330,8 @@ def test_the_inventory_says_what_to_install(ansible: Ansible, tmp_path: Path):
     (tmp_path / "a.gpuctl.yml").write_text("plugin: runwhere.gpuctl.gpuctl")
     broken = Ansible(tmp_path, {**ansible.environment, "PYTHONPATH": str(tmp_path)})
     run = broken.run("ansible-inventory", "-i", "a.gpuctl.yml", "--list")
-    assert f"-m pip install -r {COLLECTION}/requirements.txt" in flat(run)
+    # Before 2.19, Ansible breaks a path that is longer than a line.
+    assert f"-mpipinstall-r{COLLECTION}/requirements.txt" in "".join(run.output.split())
 
 
 def test_a_context_that_does_not_exist(ansible: Ansible):
