@@ -87,7 +87,7 @@ def with_delays(
 def _key(fit: Fit, workload: Object, cluster: Cluster) -> _Key | None:
     """None for a job that takes no free room, or for which this is not judged."""
     job = fit.job
-    if fit.verdict != NOW or not job.number or job.own or job.pod.spread:
+    if fit.verdict != NOW or not job.number or job.replaces or job.keeps or job.pod.spread:
         return None
     limit = (limit_seconds if workload["kind"] == "Job" else recorded_limit)(workload)
     return "/".join(job.id) if cluster.world.has_rules else job.likeness, limit

@@ -46,11 +46,12 @@ _RESOURCE_FIELDS = {"resources.memory": "memory", "resources.cpu": "cpu"}
 
 @dataclass(frozen=True)
 class FitJob:
-    """A job that is judged. ``charges`` are what each pod uses of quotas, ``made`` what its objects do. ``own``: its
-    pods until now. They go before it starts; as the new ones come, where it ``rolls``: ``maxSurge`` and
-    ``maxUnavailable`` of a rolling update; or not at all, where it ``grows``. ``undecided``: further things that cannot
-    be judged, such as a queue that admits it. ``refusals``: why the server takes none of its objects; those of its pod
-    matter only if it has pods. ``together``: none of its pods is started before there is room for all."""
+    """A job that is judged. ``charges`` are what each pod uses of quotas, ``made`` what its objects do. ``replaces``:
+    its own pods that go before it starts, or as the new ones come, where it ``rolls``: ``maxSurge`` and
+    ``maxUnavailable`` of a rolling update. ``keeps``: those on nodes that stay, unless a job before it preempts them.
+    ``undecided``: further things that cannot be judged, such as a queue that admits it. ``refusals``: why the server
+    takes none of its objects; those of its pod matter only if it has pods. ``together``: none of its pods is started
+    before there is room for all."""
 
     namespace: str
     name: str
@@ -58,9 +59,9 @@ class FitJob:
     number: int
     charges: Charges = field(default_factory=dict)
     made: Charges = field(default_factory=dict)
-    own: tuple[PlacedPod, ...] = ()
+    replaces: tuple[PlacedPod, ...] = ()
+    keeps: tuple[PlacedPod, ...] = ()
     rolls: tuple[int, int] | None = None
-    grows: bool = False
     undecided: tuple[str, ...] = ()
     together: bool = False
     refusals: tuple[str, ...] = ()
@@ -68,11 +69,6 @@ class FitJob:
     @property
     def id(self) -> JobName:
         return self.namespace, self.name
-
-    @property
-    def running(self) -> list[PlacedPod]:
-        """Its pods that are there when it is judged, unless a job before it has preempted them."""
-        return [pod for pod in self.own if self.grows and pod.node is not None]
 
     @cached_property
     def likeness(self) -> str:
@@ -164,8 +160,7 @@ class Cluster:
 
     def gone_before(self, jobs: Iterable[FitJob]) -> list[PlacedPod]:
         """The pods that end before these jobs start."""
-        own = (pod for job in jobs for pod in job.own if pod.node is None or not job.grows)
-        return [*self.leaving, *own]
+        return [*self.leaving, *(pod for job in jobs for pod in job.replaces)]
 
 
 class Rollout(NamedTuple):
@@ -319,7 +314,7 @@ def crowds_of(world: World, jobs: Sequence[FitJob]) -> list[int]:
 def _keeps_to_its_nodes(world: World, job: FitJob, jobs: Iterable[FitJob]) -> bool:
     """Whether the job and the others do not mind each other but for the room on nodes that both may go to."""
     with world.rules_of(job.pod) as rules:
-        if job.rolls or job.running or rules.beyond_own_kind or not world.only_amounts(job.pod):
+        if job.rolls or job.keeps or rules.beyond_own_kind or not world.only_amounts(job.pod):
             return False
         others = (other.pod for other in jobs if other is not job) if job.pod.near else ()
         return not any(rules.concerns(other.namespace, other.labels, ()) for other in others)
@@ -386,7 +381,7 @@ class Trial:
             with self._world.without(gone):
                 fits = {}
                 for place, job in enumerate(jobs):
-                    self._discharge(job.running)  # They are counted with the job.
+                    self._discharge(job.keeps)  # They are counted with the job.
                     if among is None or place in among:
                         fits[place] = self._judge(job, variants)
                     else:
@@ -418,7 +413,7 @@ class Trial:
 
     def _is_like_others(self, job: FitJob) -> bool:
         """Whether jobs of its likeness get its answer: no rule between pods looks at labels, and none of it runs."""
-        return not (job.rolls or job.running or job.pod.minds_its_own or self._world.has_rules)
+        return not (job.rolls or job.keeps or job.pod.minds_its_own or self._world.has_rules)
 
     def _let_in(self, job: FitJob) -> _LetIn:
         """What the server and the quotas let in, and what these are charged with from now on."""
@@ -468,7 +463,7 @@ class Trial:
         if variants and (fit.depends_on_place or fit.verdict not in (NOW, UNKNOWN)):
             self._charge(job, -let_in, is_made=is_made, sign=-1)
             better = (NOW,) if fit.verdict == AFTER_PREEMPTION else (NOW, AFTER_PREEMPTION)
-            with chosen.undone(), self._world.without(job.running):
+            with chosen.undone(), self._world.without(job.keeps):
                 changes = tuple(self._changes(job, variants, better))
                 if not changes and fit.verdict == NEVER and not refused:
                     changes = tuple(self._later_change(job, variants))
@@ -609,7 +604,7 @@ class Trial:
         if job.rolls:
             self._roll_out(attempt, job, number, *job.rolls, nodes, rules)
         else:
-            attempt.nodes += [str(pod.node) for pod in job.running if self._world.has(pod)][:number]
+            attempt.nodes += [str(pod.node) for pod in job.keeps if self._world.has(pod)][:number]
             self._fill(attempt, job.pod, number, nodes, starts, rules)
         return attempt
 
@@ -715,7 +710,7 @@ class Trial:
         An old pod that ends keeps its room until its containers have stopped. The scheduler does not wait for that:
         until then the new pod goes to other room, or preempts what is less important."""
         least = job.number - unavailable
-        present = [pod for pod in job.own if self._return(attempt, pod)]
+        present = [pod for pod in job.replaces if self._return(attempt, pod)]
         old, ending = present[: job.number], present[job.number :]
         old_waiting, new, new_waiting, refused = job.number - len(old), 0, 0, 0
         while True:
@@ -748,7 +743,7 @@ class Trial:
             self._end(attempt, pod)
         if new < job.number:
             attempt.rollout = Rollout(len(old), old_waiting, new_waiting)
-        own = {pod.uid for pod in job.own}
+        own = {pod.uid for pod in job.replaces}
         attempt.evicted = [pod for pod in attempt.evicted if pod.uid not in own]
 
     def _return(self, attempt: _Attempt, pod: PlacedPod) -> bool:
@@ -864,7 +859,7 @@ class Trial:
 
     def _amounts_decide(self, job: FitJob, rules: PodRules) -> bool:
         """Whether the room on nodes is all that decides."""
-        return not (job.rolls or job.running) and self._world.only_amounts(job.pod) and not rules.beyond_own_kind
+        return not (job.rolls or job.keeps) and self._world.only_amounts(job.pod) and not rules.beyond_own_kind
 
     def _ever_fits(self, job: FitJob, *, everywhere: bool = True) -> bool:
         """Whether it runs once all other jobs have ended, wherever its first pod goes; or else somewhere."""

@@ -133,7 +133,9 @@ class FitSnapshot:
         pod = replace(pod, templates=self._templates(objects))
         wanted = [one.get("resourceClaimTemplateName") for one in pod.spec.get("resourceClaims") or ()]
         specs = [pod.templates[one] for one in wanted if one in pod.templates]
-        own = tuple(self.pods_of((namespace, name)))
+        own = self.pods_of((namespace, name))
+        keeps = tuple(each for each in own if grows and each.node is not None)
+        replaces = tuple(each for each in own if not grows or each.node is None)
         refusals: tuple[str, ...] = ()
         if self.exists.get(namespace) is False:
             refusals = (f"namespace {namespace} does not exist",)
@@ -143,7 +145,9 @@ class FitSnapshot:
         number = _number_of_pods(objects)
         charges = charges_of(pod, specs)
         rolling = _surge_and_unavailable(workload) if rolls else None
-        return FitJob(namespace, name, pod, number, charges, made, own, rolling, grows, undecided, together, refusals)
+        return FitJob(
+            namespace, name, pod, number, charges, made, replaces, keeps, rolling, undecided, together, refusals
+        )
 
     def _undecided(self, workload: Object, pod: WantedPod) -> Iterable[str]:
         if queue := (workload["metadata"].get("labels") or {}).get(KUEUE_QUEUE):

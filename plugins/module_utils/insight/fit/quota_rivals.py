@@ -49,7 +49,7 @@ class _Contest:
     def of(cls, quotas: Sequence[QuotaState], fits: Sequence[Fit], victims: Sequence[PlacedPod]) -> _Contest:
         common = (state for state in quotas if all(state.concerns(fit.job.pod) for fit in fits))
         states = [replace(state, used=dict(state.used)) for state in common]
-        leaving = (*victims, *(pod for fit in fits for pod in fit.job.own))
+        leaving = (*victims, *(pod for fit in fits for pod in (*fit.job.replaces, *fit.job.keeps)))
         gone = {pod.uid: pod for pod in leaving if _is_counted(states, pod)}
         victims = [pod for pod in victims if pod.uid in gone]
         for pod in gone.values():

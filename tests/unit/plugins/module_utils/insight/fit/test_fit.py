@@ -1106,7 +1106,7 @@ def test_a_rolling_update_needs_more_room_while_it_goes_on(free: int, competes: 
     snapshot = FitSnapshot([roomy_node(node("a", 1 + free))], [placed_pod(old)], priority_classes=CLASSES)
     cluster = snapshot.cluster({})
     new = snapshot.job_of([job("web")])
-    web = replace(new, own=tuple(cluster.world.pods()), rolls=(1, 0))
+    web = replace(new, replaces=tuple(cluster.world.pods()), rolls=(1, 0))
     fits = with_room_rivals(cluster, fit_jobs(cluster, [web, snapshot.job_of([job("other")])]))
     assert [(fit.verdict, fit.room_rivals) for fit in fits] == [
         ("now", (("team", "other"),) if competes else ()),
