@@ -170,8 +170,8 @@ def _apply_plans(
 
 def created_namespaces(plans: Iterable[Plan]) -> list[str]:
     """The namespaces that the plans create."""
-    steps = [(plan.namespace, step) for plan in plans for step in plan.prerequisites]
-    return [name for name, step in steps if step.kind == NAMESPACE.kind and step.action is Action.CREATE]
+    steps = (step for plan in plans for step in (*plan.prerequisites, *plan.steps))
+    return [step.name for step in steps if step.kind == NAMESPACE.kind and step.action is Action.CREATE]
 
 
 def deleted_namespaces(plans: Iterable[Plan]) -> list[str]:
@@ -193,7 +193,7 @@ def _dry_run(
     """
     if step.action is Action.UNCHANGED:
         return step.live
-    creates_namespace = any(s.kind == NAMESPACE.kind and s.action is Action.CREATE for s in plan.prerequisites)
+    creates_namespace = bool(created_namespaces([plan]))
     if creates_namespace and plan.prerequisites[0].live:
         return None  # The previous namespace is terminating and accepts no objects.
     try:

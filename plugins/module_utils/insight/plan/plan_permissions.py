@@ -14,11 +14,12 @@ from ...access.policy import KINDS
 from ...engine.plan import Action, Plan
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
-from ...kube.resources import LEASE, NAMESPACE, Resource, resource_of
+from ...kube.resources import LEASE, Resource, resource_of
 from ...kube.reviews import user_name
 from ...kube.rights import may
 from ...labels import POOLS_LEASE, SYSTEM_NAMESPACE
 from ...permissions import MissingPermission, grant_text, missing_permission
+from ...quotas.quota_apply import created_namespaces
 from ..directory.directory_plan import DirectoryPlan, PlannedManifest
 
 # A server-side apply that creates an object needs both (apiserver, endpoints/handlers/patch.go).
@@ -93,8 +94,7 @@ def qualified(resource: Resource) -> str:
 def _writes(manifests: list[PlannedManifest]) -> Iterator[_Write]:
     plans = [each.plan for each in manifests if each.kind not in _OPTIONAL and not each.problem]
     # In a new namespace, accounts get their permissions with it (rbac/new_namespaces.py).
-    steps = (step for plan in plans for step in (*plan.prerequisites, *plan.steps))
-    new = {step.name for step in steps if step.kind == NAMESPACE.kind and step.action is Action.CREATE}
+    new = set(created_namespaces(plans))
     for plan in plans:
         for write in _writes_of(plan):
             if write.namespace not in new:
