@@ -59,8 +59,10 @@ def read_quota_rows(task: Task[QuotaInfoOptions]) -> list[dict[str, Any]]:
     # Filtered by name here, because any name is allowed but not every one is valid in a selector.
     found = [obj for obj in everything if name is None or quota_name_of(obj) == name]
     if name and not found:
-        elsewhere = f", or look elsewhere than in {abridged(namespaces or (), 3)}: O(namespaces), O(all_namespaces)"
-        advice = f"Check its name{elsewhere if namespaces else ''}."
+        advice = "Check its name."
+        if namespaces:
+            searched = abridged(namespaces, 3)
+            advice = f"Check its name, or look elsewhere than in {searched}: O(namespaces), O(all_namespaces)."
         task.warn(not_found("quota", name, sorted({quota_name_of(obj) or "" for obj in everything}), advice))
     levels = _pod_security(client, namespaces) if found else {}
     if any(unknown_extended_keys(obj) for obj in found):
