@@ -18,6 +18,7 @@ _ACTING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
+AT_ONCE = 1000  # rows that are made JSON: the text of tens of thousands would be as large as they are
 _ESCAPES = ("\\u", "\\b", "\\f", "\\r")  # in JSON
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -41,6 +42,8 @@ def printable_data(data: Any) -> Any:
 
 def _may_act(data: Any) -> bool:
     """Whether a text in it may have such a character. JSON is of C speed."""
+    if isinstance(data, list) and len(data) > AT_ONCE:
+        return any(_may_act(data[start : start + AT_ONCE]) for start in range(0, len(data), AT_ONCE))
     try:
         text = json.dumps(data, ensure_ascii=False)
     except (TypeError, ValueError):

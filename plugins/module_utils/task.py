@@ -174,7 +174,8 @@ def run_task(task: Task[Any], spec: ModuleSpec[Any]) -> dict[str, Any]:
     The caller removes masked values from it.
     """
     task.mask(connection_secrets(task.params, task.environ))
-    result: dict[str, Any] = printable_data(worded_result(_run_module(task, spec), task.names))
+    found = worded_result(_run_module(task, spec), task.names)
+    result = {name: printable_data(value) for name, value in found.items()}
     return {**result, "report": spec.report} if spec.report and "results" in result else result
 
 

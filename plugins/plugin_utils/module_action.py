@@ -36,7 +36,7 @@ from ..module_utils.insight.prometheus.prometheus_options import (
     without_prometheus_credentials,
 )
 from ..module_utils.libraries import with_requirements_file
-from ..module_utils.printable import printable, printable_data
+from ..module_utils.printable import AT_ONCE, printable, printable_data
 from ..module_utils.reporter import ProgressReporter
 from ..module_utils.task import ModuleSpec, Task, run_task, shown_options
 from ..module_utils.wording import WORDING, Names, worded
@@ -224,7 +224,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             result["warnings"] = list(dict.fromkeys(warnings))
         if options.deprecations:
             result["deprecations"] = options.deprecations
-        return _masked_result(result, secrets)
+        return {name: _masked(result.pop(name), secrets) for name in list(result)}
 
 
 def structure_problem(spec: Mapping[str, Any], options: Mapping[str, Any]) -> str | None:
@@ -259,15 +259,33 @@ def absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _masked_result(result: dict[str, Any], secrets: set[str]) -> dict[str, Any]:
-    """The result without secrets, and as plain as a module's after its round trip through JSON."""
-    text = json.dumps(result)
-    if any(json.dumps(secret)[1:-1] in text for secret in secrets):  # Searching all values one by one takes long.
-        # A short secret may be spelled like a boolean; AnsibleModule leaves booleans alone, too.
-        kept = {name: value for name, value in result.items() if value is None or isinstance(value, bool)}
-        text = json.dumps(remove_values(result, secrets) | kept)
-    plain: dict[str, Any] = json.loads(text)
-    return plain
+def _masked(value: Any, secrets: set[str]) -> Any:
+    """A value of a result without secrets, and as plain as a module's after its round trip through JSON.
+
+    Of a long list, rows are removed as they are copied, and equal strings become one, also where Ansible sends them on.
+    """
+    if isinstance(value, list) and len(value) > AT_ONCE:
+        rows = []
+        while value:
+            rows += json.loads(_masked_text(value[:AT_ONCE], secrets), object_pairs_hook=_sharing_strings())
+            del value[:AT_ONCE]
+        return rows
+    return json.loads(_masked_text(value, secrets))
+
+
+def _masked_text(value: Any, secrets: set[str]) -> str:
+    text = json.dumps(value)
+    # A short secret may be spelled like a boolean; AnsibleModule leaves booleans alone, too.
+    if not isinstance(value, bool) and any(json.dumps(secret)[1:-1] in text for secret in secrets):
+        text = json.dumps(remove_values(value, secrets))  # Searching all values one by one takes long.
+    return text
+
+
+def _sharing_strings() -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    seen: dict[str, str] = {}
+    return lambda pairs: {
+        key: seen.setdefault(value, value) if isinstance(value, str) else value for key, value in pairs
+    }
 
 
 @contextmanager

@@ -23,8 +23,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / ".cache" / "collections")]
 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware  # noqa: E402
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.alike_pods import AlikePods  # noqa: E402
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.declared import Declared  # noqa: E402
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_facts import (  # noqa: E402
+    amounts_of_pod,
     placed_pod,
     roomy_node,
 )
@@ -55,7 +57,7 @@ def main() -> None:
     started = time.process_time()
     snapshot = FitSnapshot(
         [roomy_node(node) for node in nodes],
-        [*map(partial(placed_pod, known={}), pods)],  # as fit_snapshot.py reads them
+        [*map(partial(placed_pod, alike=AlikePods(amounts_of_pod)), pods)],  # as fit_snapshot.py reads them
         priority_classes=CLASSES,
         quotas={"team": []},
         limit_ranges={"team": []},

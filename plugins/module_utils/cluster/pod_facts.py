@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ..kube.resources import Object
-from ..labels import CLAIMED_DEVICES
+from .alike_pods import AlikePods
 from .nodes import Node, PodUse, devices_of, slim_node, slim_pod
 from .pod_requests import Amounts, amount_of, pod_limits, pod_requests
 from .status import is_terminating
@@ -97,21 +97,25 @@ def roomy_node(node: Object) -> RoomyNode:
     )
 
 
-Known = dict[str, tuple[Amounts, ...]]  # what pods request, by what decides it
+PodAmounts = tuple[Amounts, Amounts, Amounts]
 
 
-def placed_pod(pod: Object, known: Known | None = None) -> PlacedPod:
-    """``known`` is kept while a list is read: pods of one template request the same, which is worked out once."""
-    metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+def amounts_of_pod(pod: Object) -> PodAmounts:
+    """What it requests, what of that are accelerators, CPU and memory, and what its containers are limited to."""
+    return requests_of_pod(pod), devices_of(pod), pod_limits(pod["spec"], COMPUTE)
+
+
+def placed_pod(pod: Object, alike: AlikePods[PodAmounts] | None = None) -> PlacedPod:
+    """``alike`` is kept while a list is read, and works out ``amounts_of_pod``."""
+    alike = alike or AlikePods(amounts_of_pod)
+    requests, devices, limits = alike.amounts(pod)
+    pod = alike.shared(pod)
+    metadata, spec, status = pod["metadata"], pod["spec"], pod["status"]
     owners = metadata.get("ownerReferences") or ()
-    known, key = {} if known is None else known, _deciding_amounts(pod)
-    if key not in known:
-        known[key] = requests_of_pod(pod), devices_of(pod), pod_limits(spec, COMPUTE)
-    requests, devices, limits = known[key]
     return PlacedPod(
         slim_pod(pod, devices),
         metadata["name"],
-        metadata.get("labels") or {},
+        metadata["labels"],
         spec.get("nodeName"),
         status.get("nominatedNodeName"),
         spec.get("priority") or 0,
@@ -128,23 +132,6 @@ def placed_pod(pod: Object, known: Known | None = None) -> PlacedPod:
         spec.get("priorityClassName") or "",
         None if spec.get("nodeName") else {name: spec[name] for name in _RULES if name in spec},
     )
-
-
-def _deciding_amounts(pod: Object) -> str:
-    """All that requests and limits of a pod are worked out from, as text."""
-    spec, status = pod["spec"], pod.get("status") or {}
-    asked = [
-        [(one.get("name"), one.get("resources"), one.get("restartPolicy")) for one in spec.get(kind) or ()]
-        for kind in ("containers", "initContainers")
-    ]
-    granted = [
-        (one.get("name"), one.get("allocatedResources"), one.get("resources"))
-        for kind in ("containerStatuses", "initContainerStatuses")
-        for one in status.get(kind) or ()
-    ]
-    resizes = [one.get("reason") for one in status.get("conditions") or () if one["type"] == "PodResizePending"]
-    claimed = (pod["metadata"].get("annotations") or {}).get(CLAIMED_DEVICES)
-    return repr((asked, granted, resizes, claimed, spec.get("resources"), spec.get("overhead")))
 
 
 def requests_of_pod(pod: Object) -> Amounts:

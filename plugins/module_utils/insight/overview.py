@@ -62,17 +62,20 @@ def run(task: Task[StatusOptions]) -> dict[str, Any]:
     unreadable: dict[str, str] = {}
     listed, own = in_requested_namespaces(task)
     job_task = task.with_options(_job_options(options, listed.options.namespaces))
-    job_task, (jobs, uses) = read_permitted(job_task, read_jobs_info)
+    job_task, (found, uses) = read_permitted(job_task, read_jobs_info)
+    jobs = with_restarts(found["results"], found["pods"], datetime.now(timezone.utc))
+    pods = found["pods"] if options.pods else []
+    del found  # There may be tens of thousands of pods.
     quotas = _if_readable(unreadable, "quotas", lambda: _quota_rows(job_task)) or []
     nodes, pools = _nodes_and_pools(task, uses, unreadable)
-    for problem in names_not_found(job_task, jobs["results"], {row["namespace"] for row in quotas}):
+    for problem in names_not_found(job_task, jobs, {row["namespace"] for row in quotas}):
         raise _not_found_failure(problem)
     return {
         "changed": False,
         "format": options.format,
         "namespace": own,
-        "jobs": with_restarts(jobs["results"], jobs["pods"], datetime.now(timezone.utc)),
-        "pods": jobs["pods"] if options.pods else [],
+        "jobs": jobs,
+        "pods": pods,
         "quotas": quotas,
         "pools": [row for row in pools if options.pool in (None, "", row["name"])],
         "nodes": nodes,

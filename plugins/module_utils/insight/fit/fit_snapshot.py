@@ -16,8 +16,17 @@ from typing import Any
 
 from ...cluster.admission import queue_of
 from ...cluster.admitted_pod import Admission, WantedPod, admitted
+from ...cluster.alike_pods import AlikePods
 from ...cluster.devices import Inventory
-from ...cluster.pod_facts import PlacedPod, RoomyNode, claim_names, placed_pod, required_terms, roomy_node
+from ...cluster.pod_facts import (
+    PlacedPod,
+    RoomyNode,
+    amounts_of_pod,
+    claim_names,
+    placed_pod,
+    required_terms,
+    roomy_node,
+)
 from ...cluster.pool_declarations import NATIVE
 from ...cluster.quota_fit import (
     COUNTED,
@@ -256,9 +265,10 @@ _Reads = dict[tuple[str, str], Callable[[], Any]]  # by field, and by namespace 
 
 
 def _first_reads(client: Client, workloads: Sequence[Object]) -> _Reads:
+    slim = partial(placed_pod, alike=AlikePods(amounts_of_pod))
     reads: _Reads = {
         ("nodes", ""): lambda: client.list_slim(NODE, roomy_node),
-        ("pods", ""): lambda: client.list_slim(POD, partial(placed_pod, known={}), fields=UNFINISHED),
+        ("pods", ""): lambda: client.list_slim(POD, slim, fields=UNFINISHED),
         ("priority_classes", ""): lambda: _by_name(client.list_objects(PRIORITY_CLASS)),
     }
     for namespace in _namespaces(workloads):

@@ -10,12 +10,13 @@ from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from ...accelerators.catalog import catalog
+from ...cluster.alike_pods import AlikePods
 from ...cluster.autoscaler import autoscaler_problem, autoscaler_row
 from ...cluster.declared import know_accelerators
 from ...cluster.endpoints import SecretKey, access_urls, has_node_port, notebook_token
 from ...cluster.lookup import job_names, job_of_pod, jobs_of_sweep, namespaces_not_found, not_found, pool_not_found
 from ...cluster.nodes import PodUse as AcceleratorUse
-from ...cluster.nodes import slim_pod
+from ...cluster.nodes import devices_of, slim_pod
 from ...cluster.read_jobs import WORKLOADS, without_managed_fields
 from ...cluster.read_nodes import node_address
 from ...cluster.read_reasons import by_time, reasons_of
@@ -296,12 +297,15 @@ def _read_pods(
     whole: dict[Job, Objects] = defaultdict(list)
     if not (stuck or (wants_rows and workloads)):
         return rows, whole, None
-    reads_all = _reads_all(task)
+    reads_all, alike = _reads_all(task), AlikePods(devices_of)
 
     def slim(pod: Object) -> tuple[Job, Object | None, Object | None, AcceleratorUse | None]:
+        pod = alike.shared(pod)
         job = _job_of(pod)
-        row = pod_row(pod, now) if wants_rows and job in workloads else None
-        use = slim_pod(pod) if reads_all and is_unfinished(pod) else None
+        row = None
+        if wants_rows and job in workloads:
+            row = alike.with_texts(pod_row(pod, now), "ready", "started_at", "image", "age")
+        use = slim_pod(pod, alike.amounts(pod)) if reads_all and is_unfinished(pod) else None
         return job, row, without_managed_fields(pod) if job in stuck else None, use
 
     try:
