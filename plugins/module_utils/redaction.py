@@ -217,32 +217,24 @@ def redact_arguments(arguments: Sequence[str]) -> list[str]:
     return [mask_spans(text, merged_spans(spans.get(position, ()))) for position, text in enumerate(arguments)]
 
 
-def redact(data: Any, secrets: Iterable[str]) -> Any:
-    """The data (str, list, dict, nested) with every occurrence of the secrets replaced by ********."""
+def redact(data: Any, secrets: Iterable[str], only: str | None = None) -> Any:
+    """The data (str, list, dict, nested) with every occurrence of the secrets replaced by ********; with ``only``, in
+    the values of that key alone, at any depth."""
     pattern = _pattern(secrets)
 
-    def redacted(data: Any) -> Any:
+    def redacted(data: Any, key: str | None) -> Any:
         if isinstance(data, str):
-            return pattern.sub(MASK, data) if pattern else data
+            return pattern.sub(MASK, data) if pattern and key == only else data
         if isinstance(data, Mapping):
-            return {key: redacted(value) for key, value in data.items()}
-        return [redacted(item) for item in data] if isinstance(data, (list, tuple)) else data
+            return {key: redacted(value, only and key) for key, value in data.items()}
+        return [redacted(item, key) for item in data] if isinstance(data, (list, tuple)) else data
 
-    return redacted(data) if pattern else data
+    return redacted(data, None) if pattern else data
 
 
 def redact_messages(data: Any, secrets: Iterable[str]) -> Any:
-    """The data with the secrets masked in every ``message``, at any depth: the texts of the server and the nodes."""
-    pattern = _pattern(secrets)
-
-    def redacted(data: Any, key: str = "") -> Any:
-        if isinstance(data, str):
-            return pattern.sub(MASK, data) if pattern and key == "message" else data
-        if isinstance(data, Mapping):
-            return {key: redacted(value, key) for key, value in data.items()}
-        return [redacted(item, key) for item in data] if isinstance(data, (list, tuple)) else data
-
-    return redacted(data) if pattern else data
+    """The data with the secrets masked in every ``message``: the texts of the server and the nodes."""
+    return redact(data, secrets, "message")
 
 
 def line_masker(secrets: Iterable[str]) -> Callable[[str], str]:

@@ -48,8 +48,3 @@ def table_with_reasons(columns: Sequence[Column], cells: Sequence[Row], note: st
     table = Table(columns[:-1], cells, note, noun=noun, first=FIRST_ROWS)
     explained = [{**row, "reason": as_sentence(row[reason])} for row in cells if row[reason]]
     return replace(table, columns=columns, keep=[reason], narrow=[table, Reasons(explained, FIRST_ROWS)])
-
-
-def minute(time: str | None) -> str | None:
-    """``2026-03-01T10:00:00Z`` -> ``2026-03-01 10:00``"""
-    return time and time[:16].replace("T", " ")

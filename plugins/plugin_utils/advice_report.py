@@ -14,7 +14,7 @@ from ..module_utils.manifest.problems import abridged, enumerated, number_of
 from .merged_reports import limit_texts
 from .report import Block, Figures, Notes, Reasons, Report, Row, Section, Table, Text
 from .screens import CLUSTER
-from .text_table import Column
+from .text_table import Column, time_range
 
 _COLUMNS = (
     CLUSTER,
@@ -61,7 +61,7 @@ def advice_report(result: Mapping[str, Any]) -> Report:
     return Report(
         "What jobs ask for and do not use",
         [
-            Section("", [Text(_period(result))], on="screen"),
+            Section("", [Text(time_range(result))], on="screen"),
             Section("", [Figures(_advice_figures(result))], on="page"),
             Section("Advice", [table] if rows else []),
             Section("", [Reasons(rows, _FIRST_REASONS)], on="screen"),
@@ -73,7 +73,7 @@ def advice_report(result: Mapping[str, Any]) -> Report:
             Section("", rest),
             Section("How to read this", [Notes(_MEANING)], on="page"),
         ],
-        lead=_period(result),
+        lead=time_range(result),
         footer="runwhere.gpuctl, from Kubernetes and Prometheus.",
     )
 
@@ -139,11 +139,6 @@ def _amount_text(amount: float | None, unit: str) -> str | None:
 
 def _hours_text(hours: float) -> str:
     return f"{hours:,.0f}" if hours >= 10 else f"{hours:,.1f}"
-
-
-def _period(result: Mapping[str, Any]) -> str:
-    start, end = (result[name][:16].replace("T", " ") for name in ("start", "end"))
-    return f"{start} to {end} UTC"
 
 
 def _summary(result: Mapping[str, Any]) -> str:

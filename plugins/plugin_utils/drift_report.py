@@ -15,7 +15,7 @@ from typing import Any
 from ..module_utils.manifest.problems import number_of, qualified_name
 from .merged_reports import limit_texts
 from .report import Figures, Group, Groups, Logs, Report, Row, Section, Text
-from .text_table import cut
+from .text_table import cut, minute
 
 _FIRST_OBJECTS = 20
 _LONGEST_VALUE = 160
@@ -135,7 +135,7 @@ def _last_run(row: Row) -> str:
     if not row["last_run"]:
         return ""
     by = f", submitted by {row['submitted_by']}" if row["submitted_by"] else ""
-    return f"{by}, last written by gpuctl {moment(row['last_run'])}"
+    return f"{by}, last written by gpuctl {minute(row['last_run'])} UTC"
 
 
 def difference(row: Row) -> str:
@@ -150,7 +150,7 @@ def difference(row: Row) -> str:
 
 def blame_text(row: Row) -> str:
     """Who, and when: as far as the cluster has recorded it."""
-    when = f", {moment(row['time'])}" if row["time"] else ", at an unknown time" if row["manager"] else ""
+    when = f", {minute(row['time'])} UTC" if row["time"] else ", at an unknown time" if row["manager"] else ""
     user = f" ({row['user']})" if row["user"] else ""
     if row["cause"] == "others":
         return f"by {row['manager']}{user}{when}"
@@ -161,11 +161,6 @@ def blame_text(row: Row) -> str:
     if row["change"] == "removed":
         return "Not set since, or not applied yet. Kubernetes does not record who removes a field."
     return "By whom is not known."
-
-
-def moment(time: str) -> str:
-    """``2026-11-22 20:24 UTC``"""
-    return f"{time[:10]} {time[11:16]} UTC"
 
 
 def _value(value: Any) -> str:

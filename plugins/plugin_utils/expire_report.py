@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .acted_report import acted_report, minute, table_with_reasons
+from .acted_report import acted_report, table_with_reasons
 from .report import Report, Row, Table
 from .screens import CLUSTER
-from .text_table import Column
+from .text_table import Column, minute
 
 _DONE = {"warn": "warned", "pause": "paused"}
 _COLUMNS = (

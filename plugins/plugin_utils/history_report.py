@@ -13,7 +13,7 @@ from ..module_utils.manifest.problems import number_of
 from .report import Logs, Reasons, Report, Row, Section, Table, Text
 from .screens import own_namespace_texts
 from .spreadsheet import csv_text
-from .text_table import Column
+from .text_table import Column, minute
 
 _COLUMNS = (
     Column("name", "NAME", least=14),
@@ -81,7 +81,7 @@ def _run_cells(row: Row) -> dict[str, Any]:
     return {
         **row,
         "status": row["status"] or row["result"] if row["result"] == "Running" else row["result"],
-        "started": (row["started_at"] or "").replace("T", " ")[:16] or None,
+        "started": minute(row["started_at"]),
         "took": _run_time_text(row["duration_seconds"]),
         "hours": shown,
     }

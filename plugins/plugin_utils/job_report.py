@@ -16,7 +16,7 @@ from .html_page import short_number
 from .report import Block, Curve, Curves, Facts, Reasons, Report, Row, Section, Table, Text
 from .screens import JOB_COLUMNS, job_cells, status_counts, without_own_pods
 from .sparkline import on_grid
-from .text_table import Column, cell_text
+from .text_table import Column, cell_text, minute
 
 _TITLES = {
     "utilization": "Utilization",
@@ -116,7 +116,7 @@ def _curve_blocks(curves: Row) -> Iterator[Block]:
     if "series" not in curves:
         yield Text(f"No metrics: {curves.get('msg') or 'not asked for'}", "warning")
         return
-    start, end = _minute(curves["start"]), _minute(curves["end"])
+    start, end = (str(minute(curves[name])) for name in ("start", "end"))
     yield Text(f"{start} to {end}, {_coverage_text(curves)}:")
     yield Curves([_known_curve(curves, summary) for summary in curves["summary"]], start, end)
 
@@ -220,7 +220,3 @@ def _curve_title(summary: Row) -> str:
 def _coverage_text(curves: Row) -> str:
     known = curves.get("coverage")
     return "how much of it is known is not known" if known is None else f"{known * 100:.3g} % of it is known"
-
-
-def _minute(time: str) -> str:
-    return time[:16].replace("T", " ")

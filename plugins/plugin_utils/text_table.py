@@ -197,3 +197,12 @@ def text_width(text: str) -> int:
         else 1 + (unicodedata.east_asian_width(character) in "WF")
         for character in text
     )
+
+
+def minute(time: str | None) -> str | None:
+    """``2026-03-01T10:00:00Z`` -> ``2026-03-01 10:00``"""
+    return time and time[:16].replace("T", " ")
+
+
+def time_range(result: Mapping[str, Any]) -> str:
+    return f"{minute(result['start'])} to {minute(result['end'])} UTC"

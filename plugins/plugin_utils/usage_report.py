@@ -15,7 +15,7 @@ from ..module_utils.manifest.problems import number_of
 from .merged_reports import limit_texts
 from .report import Bar, Bars, Figures, Notes, Report, Row, Section, Table, Text
 from .spreadsheet import csv_text
-from .text_table import Column
+from .text_table import Column, time_range
 
 _TITLES = {
     "cluster": "CLUSTER",
@@ -37,13 +37,13 @@ def usage_report(result: Mapping[str, Any]) -> Report:
     """The hours of each group, the sum of all, and what the figures do not say."""
     rows, names = result["results"], result["group_by"]
     title = f"GPU usage by {' and '.join('GPU type' if name == 'gpu_type' else name for name in names)}"
-    none = [] if rows else [Text(f"{_time_range(result)}: no GPU was held.")]
+    none = [] if rows else [Text(f"{time_range(result)}: no GPU was held.")]
     return Report(
         title,
         [
             Section(
                 "",
-                [Text(text) for text in (_time_range(result), *_capacity_notes(result)) if rows],
+                [Text(text) for text in (time_range(result), *_capacity_notes(result)) if rows],
                 on="screen",
                 tight=True,
             ),
@@ -53,7 +53,7 @@ def usage_report(result: Mapping[str, Any]) -> Report:
             Section("", [*none, Notes([*limit_texts(result), *result["notes"], *_next_steps(result["totals"])])]),
             Section("How to read this", [Notes(_meaning(result["totals"]))], on="page"),
         ],
-        lead=_time_range(result),
+        lead=time_range(result),
         footer=f"runwhere.gpuctl, from {result['source']}.",
     )
 
@@ -250,11 +250,6 @@ def _hours_text(hours: float) -> str:
 
 def _percent_text(part: float | None) -> str:
     return _UNKNOWN if part is None else f"{100 * part:.0f} %"
-
-
-def _time_range(result: Mapping[str, Any]) -> str:
-    start, end = (str(result[name]).replace("T", " ")[:16] for name in ("start", "end"))
-    return f"{start} to {end} UTC"
 
 
 def _capacity_notes(result: Mapping[str, Any]) -> list[str]:

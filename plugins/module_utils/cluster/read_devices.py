@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ..kube.client import Client
 from ..kube.errors import ApiError
@@ -14,6 +14,8 @@ from .declared import Declared
 from .devices import Inventory, count_devices, inventory_of
 from .nodes import Node, PodUse, slim_node, with_use
 from .read_nodes import read_uses
+
+T = TypeVar("T")
 
 
 def read_nodes_with_usage(
@@ -71,8 +73,13 @@ def read_offered_devices(client: Client) -> Inventory | None:
 
 def list_or_none(client: Client, resource: Resource, namespace: str | None = None) -> list[dict[str, Any]] | None:
     """None where the server has no such kind, or the account may not read it."""
+    return if_served(lambda: client.list_objects(resource, namespace))
+
+
+def if_served(read: Callable[[], T]) -> T | None:
+    """What ``read`` returns; None if the server forbids it, or has no such kind."""
     try:
-        return client.list_objects(resource, namespace)
+        return read()
     except ApiError as error:
         if error.is_forbidden or error.status == 404:
             return None

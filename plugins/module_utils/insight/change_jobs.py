@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from ..cluster.read_jobs import JobId
 from ..engine.plan import Action
@@ -18,16 +19,20 @@ from ..task import Task, TaskFailed
 _NOT_ATTEMPTED = {"action": "unchanged", "error": "not attempted"}
 
 
-class Changing(Protocol):
-    """A job that a task has found."""
+@dataclass
+class ChangingJob:
+    """A job that a task has found; ``error`` is why it could not be changed."""
 
-    error: str | None
+    workload: dict[str, Any]
+    error: str | None = field(default=None, kw_only=True)
 
     @property
-    def id(self) -> JobId: ...
+    def id(self) -> JobId:
+        return self.workload["metadata"]["namespace"], self.workload["metadata"]["name"]
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        return job_kind(self.workload)
 
 
 def job_kind(workload: Mapping[str, Any]) -> str:
@@ -35,7 +40,7 @@ def job_kind(workload: Mapping[str, Any]) -> str:
     return str((workload["metadata"].get("labels") or {}).get(JOB_TYPE, ""))
 
 
-J = TypeVar("J", bound=Changing)
+J = TypeVar("J", bound=ChangingJob)
 
 
 def change_jobs(task: Task[Any], state: State, jobs: Sequence[J]) -> tuple[list[J], list[Any]]:

@@ -89,6 +89,15 @@ def header_secrets(value: str) -> set[str]:
     return {credentials, pair, pair.partition(":")[2]} - {""}
 
 
+def read_pem_option(name: str, path: str | None) -> str | None:
+    """Raises ConnectionProblem for a file that cannot be read."""
+    try:
+        return read_pem(path) if path else None
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        raise ConnectionProblem(f"cannot read {name} {path}: {reason}. Set it to the path of a PEM file.") from None
+
+
 def read_pem(path: str) -> str:
     """Raises OSError. Characters other than ASCII are dropped: bundles have them in comments, PEM blocks do not."""
     with open(path, encoding="ascii", errors="ignore") as file:

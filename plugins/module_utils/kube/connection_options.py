@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ..redaction import mask_forms
-from .connection import Connection, basic, bearer, read_pem
+from .connection import Connection, basic, bearer, read_pem_option
 from .errors import ConnectionProblem
 from .kubeconfig import contexts_of, kubeconfig_secrets, missing_files, read_kubeconfig, shown_kubeconfig
 from .library import KubeconfigError, load_kubeconfig, load_service_account
@@ -312,14 +312,8 @@ def _overrides(options: Mapping[str, Any]) -> dict[str, Any]:
     elif options["username"] and options["password"]:
         overrides["authorization"] = partial(basic, options["username"], options["password"])
     for option in ("client_cert", "client_key", "ca_cert"):
-        if path := options[option]:
-            try:
-                overrides[option] = read_pem(path)
-            except OSError as problem:
-                reason = (problem.strerror or str(problem)).lower()
-                raise ConnectionProblem(
-                    f"cannot read {option} {path}: {reason}. Set it to the path of a PEM file."
-                ) from None
+        if options[option]:
+            overrides[option] = read_pem_option(option, options[option])
     if options["proxy_headers"]:
         from urllib3.util import make_headers
 

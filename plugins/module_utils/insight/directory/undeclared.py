@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...cluster.pool_declarations import declarations_in
@@ -14,7 +15,6 @@ from ...cluster.status import ENDED, is_terminating, status_of
 from ...declared_source import of_source
 from ...engine.plan import WORKLOAD_KINDS
 from ...kube.client import Client
-from ...kube.concurrency import run_concurrently
 from ...kube.errors import if_allowed
 from ...kube.resources import CONFIG_MAP, RESOURCE_QUOTA, Resource
 from ...labels import (
@@ -27,6 +27,7 @@ from ...labels import (
     policy_name,
     pool_config_map_name,
 )
+from ...listed_namespaces import list_each
 from ...quotas.usage import quota_name_of
 
 if TYPE_CHECKING:
@@ -142,18 +143,12 @@ def undeclared_jobs(objects: Iterable[Object], declared: Collection[JobId], sour
 def read_job_objects(client: Client, namespaces: Collection[str] | None, known: Collection[str]) -> list[Object]:
     """The objects of all jobs: a list for each kind. ``known`` namespaces are listed where the cluster may not be."""
 
-    def read(query: tuple[Resource, str | None]) -> list[Object]:
-        resource, namespace = query
-        found = client.list_objects(
-            resource, namespace, labels=f"{MANAGED},{APP},{JOB_TYPE}", metadata_only=resource not in WORKLOADS
-        )
-        return [{**obj, "kind": resource.kind, "apiVersion": resource.api_version} for obj in found]
+    def read(resource: Resource, namespace: str | None) -> list[dict[str, Any]]:
+        labels = f"{MANAGED},{APP},{JOB_TYPE}"
+        return client.list_objects(resource, namespace, labels=labels, metadata_only=resource not in WORKLOADS)
 
-    def read_all(places: Iterable[str | None]) -> list[Object]:
-        queries = [(resource, place) for place in places for resource in OWNED]
-        return [obj for found in run_concurrently(read, queries, client.concurrency) for obj in found]
-
-    found = if_allowed(lambda: read_all([None]), None) if namespaces is None else None
+    read_all = partial(list_each, read, OWNED, concurrency=client.concurrency)
+    found = if_allowed(lambda: read_all(None), None) if namespaces is None else None
     return read_all(sorted(known if namespaces is None else namespaces)) if found is None else found
 
 

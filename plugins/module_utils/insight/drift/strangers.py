@@ -17,10 +17,10 @@ from ...cluster.read_jobs import WORKLOADS, JobId
 from ...cluster.status import is_terminating, pods_wanted
 from ...engine.paths import Path
 from ...kube.client import Client
-from ...kube.concurrency import run_concurrently
 from ...kube.errors import if_allowed
 from ...kube.resources import HORIZONTAL_POD_AUTOSCALER, Object, Resource
 from ...labels import APP
+from ...listed_namespaces import list_each
 from ...manifest.problems import number_of
 
 _KINDS = (*WORKLOADS, HORIZONTAL_POD_AUTOSCALER)
@@ -38,15 +38,11 @@ class Stranger(NamedTuple):
 def read_candidates(client: Client, namespaces: Iterable[str]) -> list[Object]:
     """Workloads with the label of a job, and all autoscalers: a list for each kind and namespace."""
 
-    def read(query: tuple[Resource, str]) -> list[Object]:
-        resource, namespace = query
+    def read(resource: Resource, namespace: str | None) -> list[dict[str, Any]]:
         labels = APP if resource in WORKLOADS else ""
-        none: list[dict[str, Any]] = []
-        found = if_allowed(lambda: client.list_objects(resource, namespace, labels=labels), none)
-        return [{**obj, "kind": resource.kind, "apiVersion": resource.api_version} for obj in found]
+        return if_allowed(lambda: client.list_objects(resource, namespace, labels=labels), [])
 
-    queries = [(resource, namespace) for namespace in sorted(set(namespaces)) for resource in _KINDS]
-    return [obj for found in run_concurrently(read, queries, client.concurrency) for obj in found]
+    return list_each(read, _KINDS, sorted(set(namespaces)), client.concurrency)
 
 
 def strangers(candidates: Iterable[Object], workloads: Mapping[JobId, str]) -> Iterator[Stranger]:

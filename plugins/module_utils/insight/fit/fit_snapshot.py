@@ -37,12 +37,11 @@ from ...cluster.quota_fit import (
     charges_of_placed,
     quota_state,
 )
-from ...cluster.read_devices import read_devices
+from ...cluster.read_devices import if_served, read_devices
 from ...cluster.read_jobs import read_jobs
 from ...cluster.status import pods_wanted
 from ...kube.client import Client
 from ...kube.concurrency import run_concurrently
-from ...kube.errors import ApiError
 from ...kube.resources import (
     DEVICE_CLASS,
     LIMIT_RANGE,
@@ -310,7 +309,7 @@ def _later_reads(client: Client, workloads: Sequence[Object], snapshot: FitSnaps
 def _read(client: Client, reads: _Reads) -> dict[str, Any]:
     """The fields of a snapshot."""
     keys = list(reads)
-    found = run_concurrently(lambda key: _if_there(reads[key]), keys, client.concurrency)
+    found = run_concurrently(lambda key: if_served(reads[key]), keys, client.concurrency)
     fields: dict[str, Any] = {}
     for (name, namespace), answer in zip(keys, found, strict=True):
         if namespace:
@@ -327,16 +326,6 @@ def _namespaces(workloads: Iterable[Object]) -> list[str]:
 def _spec(workload: Object) -> Object:
     spec: Object = workload["spec"]["template"]["spec"]
     return spec
-
-
-def _if_there(read: Callable[[], Any]) -> Any:
-    """None for what the account may not read, or an older server does not have."""
-    try:
-        return read()
-    except ApiError as error:
-        if error.is_forbidden or error.status == 404:
-            return None
-        raise
 
 
 def _is_there(client: Client, namespace: str) -> bool:

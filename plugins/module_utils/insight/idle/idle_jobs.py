@@ -39,7 +39,7 @@ from ...namespaces import listed_namespaces
 from ...options import ConcurrencyOptions, option
 from ...policies.policy_rules import IdleLimit, strictest_limits
 from ...task import ModuleSpec, Task, TaskFailed
-from ..change_jobs import change_jobs, job_kind
+from ..change_jobs import ChangingJob, change_jobs, job_kind
 from ..fitting_lists import list_fitting
 from ..job_events import write_events
 from ..prometheus.current_use import recorded_since
@@ -94,27 +94,16 @@ class IdleOptions(ListedNamespacesOptions, PrometheusOptions, ConcurrencyOptions
 
 
 @dataclass
-class HeldJob:
+class HeldJob(ChangingJob):
     """A job that holds accelerators, what was found about it, and what is done. ``since``: of what was before that, no
     warning counts."""
 
-    workload: dict[str, Any]
     policy: IdlePolicy
     pods: list[dict[str, Any]] = field(default_factory=list)
     held: HeldDevices | None = None
     since: datetime | None = None
     finding: IdleFinding = field(default_factory=lambda: IdleFinding(False, ""))
     action: str = NOTHING
-    error: str | None = None
-
-    @property
-    def id(self) -> JobId:
-        metadata = self.workload["metadata"]
-        return metadata["namespace"], metadata["name"]
-
-    @property
-    def kind(self) -> str:
-        return job_kind(self.workload)
 
     @property
     def warning(self) -> str | None:

@@ -29,7 +29,7 @@ from ...kube.resources import POD
 from ...kube.times import now_as_text, read_time, time_as_text
 from ...labels import POOL, RECLAIM_WARNED, owner_of_reserved
 from ...task import Task
-from ..change_jobs import change_jobs, job_kind
+from ..change_jobs import ChangingJob, change_jobs, job_kind
 from ..job_events import write_events
 from .given_back import record_given_back
 from .idle_rules import CLEAR, NOTHING, PAUSE, WARN, HeldDevices, IdlePolicy, is_exempt, span
@@ -82,24 +82,14 @@ class ReclaimJudge:
 
 
 @dataclass
-class FoundJob:
+class FoundJob(ChangingJob):
     """A job with what is wrong with it; without a finding, one that was warned of and is well again."""
 
-    workload: dict[str, Any]
     finding: Stall | None
     rule: ReclaimRule | None
     exempt: str | None
     action: str
     pods: Sequence[Mapping[str, Any]]
-    error: str | None = None
-
-    @property
-    def id(self) -> JobId:
-        return job_id_of(self.workload)
-
-    @property
-    def kind(self) -> str:
-        return job_kind(self.workload)
 
 
 def find_jobs(

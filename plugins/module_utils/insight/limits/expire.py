@@ -33,7 +33,7 @@ from ...listed_namespaces import (
 from ...namespaces import listed_namespaces
 from ...options import ConcurrencyOptions, option
 from ...task import ModuleSpec, Task, TaskFailed
-from ..change_jobs import change_jobs, job_kind
+from ..change_jobs import ChangingJob, change_jobs, job_kind
 from ..fitting_lists import list_fitting
 from ..job_events import write_events
 from .end_rules import (
@@ -60,21 +60,11 @@ class ExpireOptions(ListedNamespacesOptions, ConcurrencyOptions):
 
 
 @dataclass
-class LimitedJob:
+class LimitedJob(ChangingJob):
     """A job that has a time limit, or should have one; without ``end``, ``reason`` says why it never ends."""
 
-    workload: dict[str, Any]
     end: ServiceEnd | None
     reason: str
-    error: str | None = None
-
-    @property
-    def id(self) -> JobId:
-        return job_id_of(self.workload)
-
-    @property
-    def kind(self) -> str:
-        return job_kind(self.workload)
 
     @property
     def action(self) -> str:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...given_times import seconds_of
 from .promql import ALLOCATED, JOB, JOB_UTILIZATION, UTILIZATION, Queries, Source
 from .recording import Group, Rule, history_group, recording_rules
 
 _DURATION = re.compile(r"(?=.)([1-9]\d*d)?([1-9]\d*h)?([1-9]\d*m)?([1-9]\d*s)?|0s|0m")
-_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COVERED = 0.9  # of the window: what has fewer samples may have been busy
 DEFAULT_INTERVAL = "1m"
@@ -54,7 +54,7 @@ def _temperature(queries: Queries, alert: Alert) -> str:
 
 def _idle(queries: Queries, alert: Alert) -> str:
     """Missing samples are no idleness, and neither is a job that has ended or has just begun."""
-    seconds = duration_seconds(alert.window)
+    seconds = seconds_of(alert.window) or 0
     enough = max(int(seconds / 60 * _COVERED), 1)
     started = queries.pods("kube_pod_start_time")
     return (
@@ -68,7 +68,7 @@ def _idle(queries: Queries, alert: Alert) -> str:
 def _pending(queries: Queries, alert: Alert) -> str:
     pending = queries.pods('kube_pod_status_phase{phase="Pending"}') + "==1"
     waited = queries.pods("kube_pod_created")
-    return f"max by({','.join(JOB)})((time()-{waited}) and ({pending}))>{duration_seconds(alert.window)}"
+    return f"max by({','.join(JOB)})((time()-{waited}) and ({pending}))>{seconds_of(alert.window)}"
 
 
 def _unmeasured(queries: Queries, _alert: Alert) -> str:
@@ -166,7 +166,7 @@ def rule_groups(
     plain: Queries, settings: Mapping[str, Any] | None = None, interval: str = DEFAULT_INTERVAL
 ) -> list[Group]:
     """Everything that Prometheus evaluates. Raises AlertProblem."""
-    if not is_duration(interval) or duration_seconds(interval) == 0:
+    if not is_duration(interval) or not seconds_of(interval):
         raise AlertProblem(f"interval: not a duration: {interval}. Use one such as 1m.")
     queries = replace(plain, source=Source.RULES)
     alerts = [rule for alert in alerts_with(settings or {}) if (rule := alert.rule(queries))]
@@ -259,8 +259,3 @@ _WANTED = {
 def is_duration(text: str) -> bool:
     """Whether Prometheus takes it for a duration."""
     return _DURATION.fullmatch(text) is not None
-
-
-def duration_seconds(text: str) -> int:
-    """The seconds of a duration: 1h30m is 5400."""
-    return sum(int(part[:-1]) * _SECONDS[part[-1]] for part in re.findall(r"\d+[dhms]", text))

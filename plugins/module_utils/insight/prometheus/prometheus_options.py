@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...kube.connection import Connection, Peer, authorization_header, basic, read_pem
+from ...kube.connection import Connection, Peer, authorization_header, basic, read_pem_option
 from ...kube.connection_options import is_header_value, is_http_url, is_loopback, split_login
 from ...kube.errors import ConnectionProblem
 from ...options import Options, option
@@ -149,9 +149,9 @@ def prometheus_connection(settings: PrometheusSettings, *, allow_plaintext: bool
     return Connection(
         server=url,
         authorization=authorization,
-        ca_cert=_read_pem("ca_cert", settings.ca_cert),
-        client_cert=_read_pem("client_cert", settings.client_cert),
-        client_key=_read_pem("client_key", settings.client_key),
+        ca_cert=read_pem_option("O(prometheus_ca_cert)", settings.ca_cert),
+        client_cert=read_pem_option("O(prometheus_client_cert)", settings.client_cert),
+        client_key=read_pem_option("O(prometheus_client_key)", settings.client_key),
         validate_certs=settings.validate_certs,
         request_timeout=float(settings.timeout),
         retries=_RETRIES,
@@ -172,15 +172,3 @@ def _authorization_headers(settings: PrometheusSettings) -> Callable[[], dict[st
     if settings.user and settings.password:
         return partial(basic, settings.user, settings.password)
     return dict
-
-
-def _read_pem(name: str, path: str | None) -> str | None:
-    if not path:
-        return None
-    try:
-        return read_pem(path)
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise ConnectionProblem(
-            f"cannot read O(prometheus_{name}) {path}: {reason}. Set it to the path of a PEM file."
-        ) from None

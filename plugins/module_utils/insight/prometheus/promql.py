@@ -39,7 +39,6 @@ class Measure:
     unit: str
     suffix: str  # the last part of the names of its recorded series
     of_job: str  # what the value of a job is made of those of its devices: avg, max, sum
-    description: str
 
     @property
     def record(self) -> str:
@@ -55,12 +54,12 @@ class Measure:
 MEASURES: Mapping[str, Measure] = {
     measure.name: measure
     for measure in (
-        Measure("utilization", "ratio", "ratio", "avg", "Utilization, from 0 to 1"),
-        Measure("tensor_activity", "ratio", "ratio", "avg", "Utilization of the tensor cores, from 0 to 1"),
-        Measure("memory_used", "bytes", "bytes", "max", "Memory in use on a device"),
-        Measure("memory_total", "bytes", "bytes", "max", "Memory of a device"),
-        Measure("temperature", "celsius", "celsius", "max", "Temperature"),
-        Measure("power", "watts", "watts", "sum", "Power that the devices draw"),
+        Measure("utilization", "ratio", "ratio", "avg"),
+        Measure("tensor_activity", "ratio", "ratio", "avg"),
+        Measure("memory_used", "bytes", "bytes", "max"),
+        Measure("memory_total", "bytes", "bytes", "max"),
+        Measure("temperature", "celsius", "celsius", "max"),
+        Measure("power", "watts", "watts", "sum"),
     )
 }
 UTILIZATION = MEASURES["utilization"]
@@ -338,9 +337,7 @@ class Queries:
         """The hours that devices were held in the seconds before the time of the query."""
         return _summed_hours(by, f"sum_over_time({_subquery_range(self.allocated(select), seconds, step)})", step)
 
-    def queued_hours(
-        self, seconds: int, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
-    ) -> str:
+    def queued_hours(self, seconds: int, by: Sequence[str] = JOB, step: int = 60) -> str:
         """The hours that pods without a node waited for devices in the seconds before the time of the query."""
         names = matches("resource", self.resources.every)
         metric = "kube_pod_container_resource_requests"
@@ -351,7 +348,7 @@ class Queries:
         text = (
             f"(sum by(namespace,pod)({workload(waiting)})"
             f"*on(namespace,pod)(max by(namespace,pod)({workload(pending)})==1)"
-            f" unless on(namespace,pod)({workload(bound)})){self._of_jobs(select)}"
+            f" unless on(namespace,pod)({workload(bound)})){self._of_jobs(EVERYTHING)}"
         )
         return _summed_hours(by, f"sum_over_time({_subquery_range(text, seconds, step)})", step)
 
@@ -362,25 +359,19 @@ class Queries:
         text = self.measured(UTILIZATION.name, select)
         return _summed_hours(by, f"count_over_time({_subquery_range(text, seconds, step)})", step)
 
-    def idle_hours(
-        self, seconds: int, below: float, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
-    ) -> str:
+    def idle_hours(self, seconds: int, below: float, by: Sequence[str] = JOB, step: int = 60) -> str:
         """The hours of held devices whose utilization was below a ratio. Jobs without any are missing."""
-        text = f"({self.measured(UTILIZATION.name, select)}<{below:g})"
+        text = f"({self.measured(UTILIZATION.name)}<{below:g})"
         return _summed_hours(by, f"count_over_time({_subquery_range(text, seconds, step)})", step)
 
-    def peak(
-        self, measure: str, seconds: int, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
-    ) -> str:
+    def peak(self, measure: str, seconds: int, by: Sequence[str] = JOB, step: int = 60) -> str:
         """The highest value on any device."""
-        text = self.measured(measure, select)
+        text = self.measured(measure)
         return f"max by({','.join(by)})(max_over_time({_subquery_range(text, seconds, step)}))" if text else ""
 
-    def energy_kwh(
-        self, seconds: int, by: Sequence[str] = JOB, select: PodSelection = EVERYTHING, step: int = 60
-    ) -> str:
+    def energy_kwh(self, seconds: int, by: Sequence[str] = JOB, step: int = 60) -> str:
         """The energy of held devices."""
-        watts = _subquery_range(self.measured("power", select), seconds, step)
+        watts = _subquery_range(self.measured("power"), seconds, step)
         # Watts times hours, in kilowatt-hours.
         return f"{_summed_hours(by, f'sum_over_time({watts})', step)}/1000"
 

@@ -26,7 +26,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus
     reserved_metrics,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus.recording import recording_rules
-from promtool import Rule, check, rules_file
+from promtool import check, rules_file
 
 JOB_LABELS = 'label_runwhere_ai_job_type="training",label_runwhere_ai_pool="a100",label_runwhere_ai_priority="high"'
 ODD = PodSelection(namespace='we"ird\\', job="a\nb", pods="x.*")
@@ -97,7 +97,7 @@ def test_promtool_accepts_every_expression(tmp_path: Path) -> None:
 
 
 def every_expression(asked: Queries, select: PodSelection) -> list[str]:
-    ranges: Rule = {"seconds": 7200, "select": select}
+    seconds = 7200
     of_measures = [
         expression
         for name in MEASURES
@@ -105,7 +105,7 @@ def every_expression(asked: Queries, select: PodSelection) -> list[str]:
             asked.measured(name, select),
             asked.aggregated(name, JOB, select),
             asked.aggregated(name, POD, select),
-            asked.peak(name, **ranges),
+            asked.peak(name, seconds),
             asked.of_devices(name),
         )
     ]
@@ -113,10 +113,10 @@ def every_expression(asked: Queries, select: PodSelection) -> list[str]:
         *of_measures,
         asked.pod_info(select),
         asked.allocated(select),
-        asked.gpu_hours(**ranges),
-        asked.idle_hours(below=0.05, **ranges),
-        asked.measured_hours(**ranges),
-        asked.energy_kwh(**ranges),
+        asked.gpu_hours(seconds, select=select),
+        asked.idle_hours(seconds, below=0.05),
+        asked.measured_hours(seconds, select=select),
+        asked.energy_kwh(seconds),
         asked.queue_wait(select),
         asked.fragmentation(),
         asked.network("receive", JOB, select),
