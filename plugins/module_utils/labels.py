@@ -179,6 +179,12 @@ def job_name_of(obj: Mapping[str, Any]) -> str | None:
     return labels.get(APP) or labels.get("job-name")
 
 
+def pool_of_workload(workload: Mapping[str, Any]) -> str:
+    """The pool whose nodes the pods of a job are bound to. Its label says the same, but can be changed alone."""
+    selector = workload["spec"]["template"]["spec"].get("nodeSelector") or {}
+    return str(selector.get(POOL) or DEFAULT_POOL)
+
+
 MANAGED = selector_text({MANAGED_BY: FIELD_MANAGER})  # selects all objects of this collection
 
 _NAMED_IN_SELECTOR = 20  # More names would make the URL long; then the objects of all jobs are read.

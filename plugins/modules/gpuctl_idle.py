@@ -31,7 +31,8 @@ description:
   - RV(findings) lists what else runs or holds something and does nothing. See O(policies) for what is done about it, which is nothing by default.
   - A training is C(stuck) if its accelerators are idle, and none of its pods has written a line to its log, for the time in O(policies). It is only
     looked for where a policy is about it.
-  - C(crash_loop) is a notebook or service of which no pod is ready, and each one has been restarted five times and waits to be restarted again.
+  - C(crash_loop) is a notebook or service of which each pod has been restarted five times, and waits to be restarted again or has failed and not been
+    ready for ten minutes since.
   - C(half_gang) is a training of which some pods hold accelerators while the scheduler finds no node for the others. C(waiting) is a job for none of
     whose pods it finds a node. Jobs that wait in queues of Kueue are not looked at.
   - C(paused) is a paused job that keeps claims, and C(unused_claim) a claim of this collection that neither a job nor a pod of this collection
@@ -189,7 +190,7 @@ results:
   description:
     - The jobs that hold accelerators, the idle ones first, and jobs that were warned of.
     - C(reason) says why a job counts as idle or not. C(utilization) is the highest of any of its accelerators, and C(coverage) the share of the time for
-      which it is known.
+      which it is known, of the pod of which least is known.
     - C(idle_for) and C(below) are the limits of the job, and C(set_by) is the policy that has set one of them.
     - C(used_up_until) is the time until which the GPU-hours of the namespace of an idle job are used up, so that the job is paused; null otherwise.
     - C(action) is V(warn), V(clear) for a warning that was withdrawn, V(pause) or V(none).

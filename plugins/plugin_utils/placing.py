@@ -356,10 +356,10 @@ def rank_of(wish: Wish, inventory: Inventory, chosen: Sequence[str]) -> Callable
     order = chosen if wish.order == LISTED else inventory.clusters
 
     def rank(row: Result) -> tuple[Any, ...]:
-        price = 0 if wish.order != CHEAPEST else inf if row["price"] is None else row["price"]
+        price = _price(row) if wish.order == CHEAPEST else 0.0
         at = row["runs_at"] or "~"  # after all times
         taken = wish.taken.get(row["cluster"], 0)
-        return _RANKS.index(row["verdict"]), taken, price, at, order.index(row["cluster"])
+        return _RANKS.index(row["verdict"]), at, taken, price, order.index(row["cluster"])
 
     return rank
 
@@ -370,17 +370,20 @@ def _passed_over(row: Result, first: Result, wish: Wish, chosen: Sequence[str]) 
         return {**row, "reason": f"It is not in {wish.by}."}
     if row["verdict"] != first["verdict"] or row["verdict"] == UNKNOWN:  # Nothing says that it runs there as soon.
         return row
-    if wish.taken.get(row["cluster"], 0) > wish.taken.get(first["cluster"], 0):
-        return {**row, "reason": f"It runs there as soon, and {first['cluster']} has fewer of these jobs."}
-    if wish.order == CHEAPEST and row["price"] > first["price"]:
-        return {**row, "reason": f"It runs there as soon, and costs more than in {first['cluster']}."}
-    sooner = first["runs_at"] and first["runs_at"] != row["runs_at"]
-    why = (
-        f"runs later than in {first['cluster']}"
-        if sooner
-        else f"runs there as soon, and {first['cluster']} comes first"
-    )
+    if first["runs_at"] != row["runs_at"]:
+        why = f"runs later than in {first['cluster']}"
+    elif wish.taken.get(row["cluster"], 0) > wish.taken.get(first["cluster"], 0):
+        why = f"runs there as soon, and {first['cluster']} has fewer of these jobs"
+    elif wish.order == CHEAPEST and _price(row) > _price(first):
+        why = f"runs there as soon, and costs more than in {first['cluster']}"
+    else:
+        why = f"runs there as soon, and {first['cluster']} comes first"
     return {**row, "reason": f"It {why}."}
+
+
+def _price(row: Result) -> float:
+    """Without a known one, after all others."""
+    return inf if row["price"] is None else float(row["price"])
 
 
 def as_claimed(decision: Decision, answers: Answers) -> Decision:

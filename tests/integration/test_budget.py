@@ -18,6 +18,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.advised im
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.budgets import count_budgets
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.budgets.count_budgets import MODULE as BUDGET
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.fit import job_fit
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.job_history_info import MODULE as RUNS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.overview import MODULE as STATUS
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import MODULE as USAGE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job import MODULE as JOB
@@ -281,6 +282,82 @@ def test_the_hours_are_true(world: World, clock: Clock) -> None:
     assert row["notes"] == ["10.0 h of partitions and shares do not count, because they have no price"]
     weighted = world.row(prices={"default": 2.0, "1g.10gb": 0.5})
     assert weighted["used"] == 36.0 + 10 * 0.25
+
+
+ACME = """
+kind: accelerator
+accelerator: {name: acme}
+noun: Acme NPUs
+singular: Acme NPU
+resource: acme.example/npu
+frameworks: [acme]
+"""
+
+
+def test_accelerators_that_only_the_cluster_knows_count(world: World, clock: Clock) -> None:
+    """Whether or not anything that runs asks for them: what is gone held them, too."""
+    world.cluster.load(
+        [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpuctl-system"}},
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "gpuctl-accelerators", "namespace": "gpuctl-system"},
+                "data": {"acme.yml": ACME},
+            },
+        ]
+    )
+    world.quota({"limit": 1000})
+    world.record(gone("a", 0, 3, gpus=0, **{"acme.example/npu": 4}))
+    clock.at(hours=5)
+    assert world.row()["used"] == 12.0
+    began = datetime.now(timezone.utc).timestamp() - 4 * 3600
+    world.record(Hold("b", "b", began, began, began + 3 * 3600, {"acme.example/npu": 4}))
+    used = perform(USAGE, world.cluster, all_namespaces=True, range="5h")
+    assert [row["gpu_hours"] for row in used["results"]] == [12.0]
+    found = perform(RUNS, world.cluster, all_namespaces=True)["results"]
+    assert {row["name"]: row["gpu_hours"] for row in found}["b"] == 12.0
+
+
+def bare_pod(name: str, **spec: Any) -> Row:
+    resources = {"requests": {"nvidia.com/gpu": "2"}, "limits": {"nvidia.com/gpu": "2"}}
+    status = {"phase": "Running", "startTime": "2031-05-01T00:00:00Z"}
+    started = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2031-05-01T00:00:00Z"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": TEAM, "creationTimestamp": "2031-05-01T00:00:00Z"},
+        "spec": {"nodeName": "node-1", "containers": [{"name": "main", "image": "i", "resources": resources}], **spec},
+        "status": {**status, "conditions": [started]},
+    }
+
+
+@pytest.mark.parametrize(
+    "options", [{"all_namespaces": True}, {"all_namespaces": False, "namespaces": [TEAM]}], ids=str
+)
+def test_pods_of_other_tools_count(world: World, clock: Clock, options: Row) -> None:
+    world.quota({"limit": 1000})
+    world.cluster.load([bare_pod("bare")])
+    clock.at(hours=5)
+    row = world.row(**options)
+    assert row["used"] == 10.0
+    assert row["notes"][-1] == "10.0 h are of pods of other tools, which count while they are there"
+
+
+@pytest.mark.parametrize("notes", [{}, {"runwhere.ai/claimed-devices": "nvidia.com/gpu=0"}], ids=str)
+def test_devices_that_are_claimed_without_a_number_are_said_not_to_count(
+    world: World, clock: Clock, notes: dict[str, str]
+) -> None:
+    world.quota({"limit": 1000})
+    claims = [{"name": "gpus", "resourceClaimTemplateName": "mine"}]
+    pod = bare_pod("bare", containers=[{"name": "main", "image": "i"}], resourceClaims=claims)
+    pod["metadata"]["annotations"] = notes
+    world.cluster.load([pod])
+    clock.at(hours=5)
+    assert world.count()["notes"] == [
+        "Devices that pods claim are not counted where the annotation runwhere.ai/claimed-devices does not say how "
+        "many: 1 pod in team-a"
+    ]
 
 
 def test_usage_and_budget_say_the_same(world: World) -> None:
@@ -603,8 +680,12 @@ def test_a_budget_without_accelerators_is_written_as_it_was(world: World, clock:
         '{"limit": 100, "per": "month", "then": "refuse", "warn_at": "80%"}'
     )
     recorded = world.objects()[OBJECT]["metadata"]["annotations"][note]
-    assert recorded == '{"used": 2.0, "at": "2031-05-01T02:00:00Z"}'
+    assert recorded == '{"used": 2.0, "at": "2031-05-01T02:00:00Z", "per": "month"}'
     assert world.writes(lambda: world.quota({"limit": 100})) == []
+    assert world.writes(world.count) == []
+    earlier = world.objects()[OBJECT]
+    earlier["metadata"]["annotations"][note] = '{"used": 2.0, "at": "2031-05-01T02:00:00Z"}'
+    world.cluster.load([earlier])
     assert world.writes(world.count) == []
 
 

@@ -322,6 +322,14 @@ def test_a_job_that_cannot_be_written_keeps_no_other_from_its_end(world: World) 
     assert world.expire()["msg"] == "1 job with a time limit, 1 paused"
 
 
+def test_a_label_takes_no_job_out_of_its_pool(world: World) -> None:
+    """The maximum is that of the pool whose nodes its pods run on."""
+    perform(POOL, world.cluster, definition={**POOLED, "time_limit": {"notebook_max": "6h"}})
+    assert world.row()["limit"] == "6h (pool a)"
+    world.change("lab", lambda obj: obj["metadata"]["labels"].update({"runwhere.ai/pool": "elsewhere"}))
+    assert world.row()["limit"] == "6h (pool a)"
+
+
 def test_what_is_extended_meanwhile_is_not_paused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the list and the write, which names the version of what is read again."""
     world.created(ago(hours=9))
@@ -482,6 +490,16 @@ def test_a_training_gets_a_later_deadline_that_another_submit_keeps(world: World
     assert world.job(definition=longer)["results"][0]["action"] == "update"
     assert (deadline(), EXTENDED in world.notes("train")) == (24 * 3600 - 300, False)
     assert not world.job(definition=longer)["changed"]
+
+
+def test_a_deadline_that_others_have_set_is_extended_once(world: World) -> None:
+    """What it was before is recorded: the same command has nothing to do."""
+    world.note(LIMIT, None, "train")
+    first = world.extend("train", by="1h")
+    assert first["changed"], first
+    assert world.notes("train")[LIMIT] == str(12 * 3600)
+    assert not world.extend("train", by="1h")["changed"]
+    assert world.of("train")["spec"]["activeDeadlineSeconds"] == 13 * 3600 - 300
 
 
 def test_a_pool_allows_no_more_than_its_maximum(world: World) -> None:

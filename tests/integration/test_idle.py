@@ -15,7 +15,9 @@ import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_times import Hold
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.budgets import count_budgets
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.budgets.count_budgets import MODULE as BUDGET
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.change_jobs import change_jobs
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.history.job_history import MODULE as HISTORY
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.idle import idle_jobs
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.idle.idle_jobs import MODULE
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage import usage_info
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.usage.usage_info import MODULE as USAGE
@@ -202,6 +204,43 @@ def test_a_job_is_paused_after_the_grace(world: World) -> None:
     again = world.idle(action="pause")
     assert again["changed"] is False
     assert [row["name"] for row in again["results"]] == ["busy", "lab"]
+
+
+def submitted_again(world: World) -> None:
+    job = deepcopy(world.of("Job", "train"))
+    job["metadata"]["uid"] = "another-run"
+    world.cluster.load([job])
+
+
+def exempted(world: World) -> None:
+    notes = {"runwhere.ai/idle-exempt-until": ago(days=-2)}
+    world.change("Job", "train", lambda job: job["metadata"]["annotations"].update(notes))
+
+
+def restarted(world: World) -> None:
+    world.change("Job", "train", lambda job: job["spec"].update(suspend=True))
+    world.change("Job", "train", lambda job: job["spec"].update(suspend=False))
+
+
+@pytest.mark.parametrize("change", [submitted_again, exempted, restarted])
+def test_what_is_another_run_or_is_exempt_meanwhile_is_not_paused(
+    world: World, monkeypatch: pytest.MonkeyPatch, change: Callable[[World], None]
+) -> None:
+    """Between the judgment, for which Prometheus and notebooks are asked, and the write."""
+    world.warn(ago(hours=2))
+
+    def change_later(task: Any, state: Any, jobs: Any) -> Any:
+        if jobs:
+            change(world)
+        return change_jobs(task, state, jobs)
+
+    monkeypatch.setattr(idle_jobs, "change_jobs", change_later)
+    found = world.idle(action="pause")
+    (row,) = [row for row in found["results"] if row["name"] == "train"]
+    assert (found["changed"], row["action"], row["error"]) == (False, "none", None)
+    assert row["reason"].endswith(", and was changed meanwhile")
+    assert not world.of("Job", "train")["spec"].get("suspend")
+    assert world.events() == []
 
 
 def test_a_warning_from_before_a_job_was_resumed_does_not_count(world: World) -> None:

@@ -740,7 +740,8 @@ def test_what_is_no_record_is_left_alone(ansible: Ansible, api: Api, namespace: 
     assert "does not say in which cluster job sft is placed. Correct or delete it." in empty.message
 
 
-def test_a_namespace_that_the_home_cluster_lacks_is_named(ansible: Ansible) -> None:
-    missing = placement(ansible, "not-there", name="sft", cluster="west")
+@pytest.mark.parametrize("check", [False, True])
+def test_a_namespace_that_the_home_cluster_lacks_is_named(ansible: Ansible, check: bool) -> None:
+    missing = placement(ansible, "not-there", name="sft", cluster="west", check=check)
     assert missing.failed
     assert "namespace not-there not found in the home cluster" in missing.message

@@ -282,7 +282,10 @@ def test_an_exemption_is_set_by_one_command_and_expires(world: World) -> None:
     assert note(world, "Job", "gang", EXEMPT) is None
     done = perform(EXTEND, world.cluster, name="gang", exempt_until=until)
     assert done["changed"]
-    assert done["results"][0]["reason"] == f"gpuctl_idle leaves it alone until {until}, or for as long as it allows."
+    assert done["results"][0]["reason"] == (
+        f"gpuctl_idle leaves it alone until {until}, except while that is further away than its longest_exemption, "
+        "by default 14d."
+    )
     assert note(world, "Job", "gang", EXEMPT) == until
     world.cluster.requests.reset()
     assert not perform(EXTEND, world.cluster, name="gang", exempt_until=until)["changed"]

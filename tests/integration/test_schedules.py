@@ -68,14 +68,20 @@ def test_the_cluster_runs_what_is_listed(ansible: Ansible, api: Api) -> None:
     assert changed(schedule(ansible)) == []
 
     runs = [
-        {"playbook": "idle", "name": "idle-of-a", "schedule": "5 * * * *", "variables": {"gpuctl_namespace": "a, b"}},
+        {
+            "playbook": "idle",
+            "name": "of-a",
+            "schedule": "5 * * * *",
+            "variables": {"gpuctl_namespace": "a, $(b)"},
+        },
         {"playbook": "idle", "schedule": "@daily"},
     ]
     changed(schedule(ansible, runs=runs, secret="tokens", pull_secret="registry"))
     found = {name: pod_of(spec) for name, spec in cronjobs(api).items()}
-    assert found.keys() == {"gpuctl-idle-of-a", "gpuctl-idle"}
-    (container,) = found["gpuctl-idle-of-a"]["containers"]
-    given = '{"gpuctl_all_namespaces": true, "gpuctl_namespace": "a, b"}'
+    assert found.keys() == {"gpuctl-of-a", "gpuctl-idle"}
+    (container,) = found["gpuctl-of-a"]["containers"]
+    # As Kubernetes expands it: $$ is $, and $(NAME) would be a variable of the container.
+    given = '{"gpuctl_all_namespaces": true, "gpuctl_namespace": "a, $$(b)"}'
     assert container["command"] == ["ansible-playbook", "runwhere.gpuctl.idle", "-e", given]
     assert container["envFrom"] == [{"secretRef": {"name": "tokens"}}]
     assert found["gpuctl-idle"]["imagePullSecrets"] == [{"name": "registry"}]
@@ -91,9 +97,14 @@ def test_the_cluster_runs_what_is_listed(ansible: Ansible, api: Api) -> None:
         ({"image": ""}, "schedules_image: missing. Give an image with ansible-core and runwhere.gpuctl."),
         ({"runs": []}, "schedules_runs: empty. Give a run, or set schedules_state=absent to delete the CronJobs."),
         ({"runs": [{"playbook": "delete", "schedule": "@daily"}]}, "value of playbook must be one of: budget, doctor"),
+        (
+            {"runs": [{"playbook": "idle", "schedule": "5 * * * *"}, {"playbook": "idle", "schedule": "@daily"}]},
+            "schedules_runs: runs with the same name, which by default is that of the playbook: idle, idle. "
+            "Give each a name of its own.",
+        ),
         ({"runs": [{"playbook": "idle", "schedule": "daily"}]}, 'spec.schedule: Invalid value: "daily"'),
     ],
-    ids=["no image", "no run", "no such playbook", "no schedule"],
+    ids=["no image", "no run", "no such playbook", "one name twice", "no schedule"],
 )
 def test_what_cannot_be_scheduled_is_refused(
     ansible: Ansible, api: Api, variables: dict[str, Any], message: str

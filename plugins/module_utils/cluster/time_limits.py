@@ -44,7 +44,7 @@ def grace_seconds(job: Mapping[str, Any]) -> int:
     return int(job["spec"]["template"]["spec"].get("terminationGracePeriodSeconds", _DEFAULT_GRACE))
 
 
-def end_after(started: str, seconds: int) -> datetime | None:
+def end_after(started: str, seconds: float) -> datetime | None:
     try:
         return read_time(started) + timedelta(seconds=seconds)
     except OverflowError:  # Kubernetes takes int64.

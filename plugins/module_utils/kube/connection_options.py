@@ -18,7 +18,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ..redaction import mask_forms
+from ..redaction import MASK, mask_forms
 from .connection import Connection, basic, bearer, read_pem_option
 from .errors import ConnectionProblem
 from .kubeconfig import contexts_of, kubeconfig_secrets, missing_files, read_kubeconfig, shown_kubeconfig
@@ -97,7 +97,23 @@ def shown_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters of a task as its result may return them, with the credentials in URLs and kubeconfig masked."""
     urls = {name: mask_forms(params[name]) for name in _SHOWN_URLS if isinstance(params.get(name), str)}
     kubeconfig = {"kubeconfig": shown_kubeconfig(params["kubeconfig"])} if "kubeconfig" in params else {}
-    return {**params, **urls, **kubeconfig}
+    lists = {name: [_shown_item(item) for item in value] for name, value in params.items() if isinstance(value, list)}
+    return {**params, **lists, **urls, **kubeconfig}
+
+
+def _shown_item(item: Any) -> Any:
+    """An item of an option that may have a ``connection``, in which Ansible masks nothing. What is unknown in it may be
+    a misspelled credential."""
+    if not isinstance(item, Mapping) or "connection" not in item:
+        return item
+    given = item["connection"]
+    if not isinstance(given, Mapping):
+        return {**item, "connection": MASK}
+    known = connection_argument_spec().keys() - {*CREDENTIALS, "proxy_headers"}
+    return {
+        **item,
+        "connection": {name: value if name in known else MASK for name, value in shown_params(given).items()},
+    }
 
 
 def connection_identity(params: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -54,6 +54,7 @@ class Tally(NamedTuple):
     used: float
     at: str
     accelerators: Mapping[str, float] = {}
+    per: str = ""
 
 
 def budget_of(resource_quota: Object) -> HoursBudget | None:
@@ -80,10 +81,12 @@ def is_budget_object(resource_quota: Object) -> bool:
 
 
 def tally_of(resource_quotas: Iterable[Object], budget: HoursBudget, now: datetime) -> Tally | None:
-    """The highest one of the period: what is used never becomes less. After ``then`` has changed, there are two."""
+    """The highest one of the period: what is used never becomes less. After ``then`` has changed, there are two. One of
+    another ``per``, whose period ended on the same day, does not count."""
     name = budget.object_name(now).removesuffix("-low")
     own = (obj for obj in resource_quotas if obj["metadata"]["name"].removesuffix("-low") == name)
-    tallies = [tally for obj in own if is_budget_object(obj) and (tally := _tally(obj))]
+    found = [tally for obj in own if is_budget_object(obj) and (tally := _tally(obj))]
+    tallies = [tally for tally in found if tally.per in ("", budget.per)]
     names = sorted({name for each in tallies for name in each.accelerators})
     most = {name: max(each.accelerators.get(name, 0.0) for each in tallies) for name in names}
     return max(tallies, key=lambda each: each[:2])._replace(accelerators=most) if tallies else None
@@ -132,7 +135,8 @@ def _tally(obj: Object) -> Tally | None:
     if not _is_hours(used) or not isinstance(at, str) or not _TIME.fullmatch(at):
         return None
     own = own if isinstance(own, dict) else {}
-    return Tally(float(used), at, {name: float(hours) for name, hours in own.items() if _is_hours(hours)})
+    hours = {name: float(value) for name, value in own.items() if _is_hours(value)}
+    return Tally(float(used), at, hours, str(found.get("per", "")))
 
 
 def _annotation(obj: Object) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class Account:
         before, counted = _by_name(recorded) if recorded else {}, {**self.spent.accelerators, ALL: self.spent.hours}
         most = {name: max(counted.get(name, 0.0), before.get(name, 0.0)) for name in self._limits}
         hours = {name: round(min(each, MOST_HOURS), 1) for name, each in most.items()}
-        return Tally(hours.pop(ALL), time_as_text(self.now), hours)
+        return Tally(hours.pop(ALL), time_as_text(self.now), hours, self.budget.per if self.budget else "")
 
     @cached_property
     def _limits(self) -> dict[str, int]:

@@ -81,7 +81,7 @@ def _read(task: Task[BudgetOptions], prices: Mapping[str, float]) -> tuple[list[
     if not any(map(budget_of, quotas)):
         return quotas, None
     # Whose a pod is says its namespace. What type of device a job wants counts only where types have prices.
-    return quotas, read_cluster(task, owners=set(prices) != {DEFAULT_PRICE})
+    return quotas, read_cluster(task, owners=set(prices) != {DEFAULT_PRICE}, every_pod=True)
 
 
 def _apply(task: Task[BudgetOptions], accounts: Sequence[Account]) -> list[Account]:

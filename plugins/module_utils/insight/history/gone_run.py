@@ -26,7 +26,7 @@ def gone_run_message(client: Client, name: str, namespaces: Sequence[str] | None
     from .past_runs import KnownRuns, read_recorded_runs
 
     known = if_allowed(lambda: read_recorded_runs(client, namespaces), KnownRuns())
-    rows = [row for row in history_rows(known, datetime.now(timezone.utc)) if row["name"] == name]
+    rows = [row for row, _end in history_rows(known, datetime.now(timezone.utc)) if row["name"] == name]
     return gone_run_text(max(rows, key=recency)) if rows else None
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ...cluster.read_jobs import JobId
 from ...cluster.time_limits import end_after, limit_seconds, period_start, recorded_limit
+from ...given_times import LONGEST_TIME_LIMIT
 from ...jobs.runs.ledger import read_entries
 from ...jobs.runs.run_history import read_history
 from ...kube.times import read_time
@@ -59,7 +60,9 @@ def run_lengths(config_map: Object) -> dict[JobId, list[tuple[str, float]]]:
     found: dict[JobId, list[tuple[str, float]]] = defaultdict(list)
     for run in read_history([config_map]).values():
         if run.result == "Succeeded" and run.started_at and run.finished_at:
-            found[run.namespace, run.name].append((run.started_at, _seconds_between(run.started_at, run.finished_at)))
+            took = _seconds_between(run.started_at, run.finished_at)
+            if took is not None:
+                found[run.namespace, run.name].append((run.started_at, took))
     return found
 
 
@@ -79,28 +82,31 @@ def expected_ends(
     sweeps: dict[tuple[str, str], list[float]] = defaultdict(list)
     for job in jobs:
         if job["sweep"] and job["started"] and job["completed"]:
-            sweeps[job["namespace"], job["sweep"]].append(_seconds_between(job["started"], job["completed"]))
+            took = _seconds_between(job["started"], job["completed"])
+            if took is not None:
+                sweeps[job["namespace"], job["sweep"]].append(took)
     entries = {(one["metadata"]["namespace"]): read_entries(one.get("data") or {}) for one in ledgers}
     found: dict[JobId, JobEnd] = {name: JobEnd(at, DEADLINE) for name, at in pod_deadlines.items()}
     for job in jobs:
         if not job["started"] or job["completed"]:
             continue
-        name, started = (job["namespace"], job["name"]), read_time(job["started"])
-        candidates = [found[name]] if name in found else []
-        if job["deadline"] is not None and (end := end_after(job["started"], job["deadline"])):
-            candidates.append(JobEnd(end, DEADLINE))
+        name = job["namespace"], job["name"]
+        spans = [(job["deadline"], DEADLINE)]
         if durations := sweeps.get((job["namespace"], job["sweep"] or "")):
-            candidates.append(JobEnd(started + timedelta(seconds=median(durations)), SWEEP_RUNS))
+            spans.append((median(durations), SWEEP_RUNS))
         entry = entries.get(job["namespace"], {}).get(job["name"])
         if runs := sorted(lengths.get(name, ()))[-_RUNS:]:
-            candidates.append(JobEnd(started + timedelta(seconds=median(took for _start, took in runs)), LAST_RUNS))
+            spans.append((median(took for _start, took in runs), LAST_RUNS))
         elif entry and entry.uid != job["uid"] and entry.result == "Succeeded" and entry.finished_at:
-            took = _seconds_between(entry.submitted_at, entry.finished_at)
-            candidates.append(JobEnd(started + timedelta(seconds=took), LAST_RUNS))
+            spans.append((_seconds_between(entry.submitted_at, entry.finished_at), LAST_RUNS))
+        ends = ((end_after(job["started"], took), basis) for took, basis in spans if took is not None)
+        candidates = [*([found[name]] if name in found else []), *(JobEnd(at, basis) for at, basis in ends if at)]
         if candidates:
             found[name] = min(candidates)
     return found
 
 
-def _seconds_between(since: str, until: str) -> float:
-    return (read_time(until) - read_time(since)).total_seconds()
+def _seconds_between(since: str, until: str) -> float | None:
+    """None if no run takes so long: who may write a ConfigMap in the namespace can write anything."""
+    took = (read_time(until) - read_time(since)).total_seconds()
+    return took if 0 <= took <= LONGEST_TIME_LIMIT else None

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from ...cluster.declared import know_accelerators
+from ...cluster.declared import read_declared
 from ...cluster.pod_times import hold_of
 from ...jobs.runs.ledger import Entry, RunResult
 from ...jobs.runs.run_history import (
+    DELETED,
     MOST_KEPT,
+    UNKNOWN,
     HistoryLimits,
     Keys,
     PastRun,
@@ -69,7 +71,7 @@ def run(task: HistoryTask) -> dict[str, Any]:
     task, own = in_requested_namespaces(task)
     client, now = task.client(), datetime.now(timezone.utc)
     known = read_known_runs(client, listed_namespaces(task, task.options.namespaces or None))
-    know_accelerators(client, task.warn, ())
+    read_declared(client, task.warn)
     # By uid: a job that was deleted and created again has the same name, but is another run.
     live = {obj["metadata"]["uid"] for obj in known.workloads}
     places = {*known.histories, *known.ledgers, *(obj["metadata"]["namespace"] for obj in known.workloads)}
@@ -143,9 +145,10 @@ def observed_keys(known: KnownRuns, namespace: str, runs: Mapping[str, PastRun],
             keys |= end_keys(uid, end, started_at=started, exit_code=exit_code_of(pods))
     entries = {entry.uid: entry for entry in known.ledgers.get(namespace, {}).values()}
     for uid, run in runs.items():
-        if uid not in live and not run.has_ended:
+        if uid not in live:
             keys |= _gone_pods(run, set(), visited)
-            keys |= gone_keys(uid, _end_of_gone(entries.get(uid), run), now)
+            if not run.has_ended:
+                keys |= gone_keys(uid, _end_of_gone(entries.get(uid), run), now)
     return keys
 
 
@@ -159,7 +162,7 @@ def _end_of_gone(entry: Entry | None, run: PastRun) -> RunResult:
     """How a run ended whose workload no longer exists: as the ledger has it, else unknown."""
     if entry is not None and entry.result:
         return RunResult(entry.result, entry.finished_at)
-    return RunResult("Unknown" if run.kind in ("training", None) else "Deleted")
+    return RunResult(UNKNOWN if run.kind in ("training", None) else DELETED)
 
 
 def _is_known(known: KnownRuns, namespace: str, key: str, text: str) -> bool:

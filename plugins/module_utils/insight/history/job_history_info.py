@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ...accelerators.catalog import DEVICES, PARTITIONS, SHARES, catalog
-from ...cluster.declared import know_accelerators
+from ...cluster.declared import read_declared
 from ...cluster.lookup import namespaces_not_found, not_found
 from ...cluster.pod_times import Hold, hold_of
 from ...cluster.status import status_of
@@ -18,6 +18,7 @@ from ...jobs.job_options import JOB_KINDS
 from ...jobs.runs.run_history import (
     REPLACED,
     RESULTS,
+    UNKNOWN,
     PastRun,
     end_of,
     exit_code_of,
@@ -72,22 +73,23 @@ def run(task: InfoTask) -> dict[str, Any]:
         raise TaskFailed(str(problem)) from None
     task, own = in_requested_namespaces(task)
     task, known = read_permitted(task, _known_runs)
-    know_accelerators(task.client(), task.warn, ())
-    every = list(history_rows(known, now))
+    read_declared(task.client(), task.warn)
+    found = list(history_rows(known, now))
+    ends, every = {row["uid"]: end for row, end in found}, [row for row, _end in found]
     named = _runs_named(options.name, every, known) if options.name else every
     if options.must_exist and not named:
         _require_name(task, every)
-    rows = [row for row in named if _matches_filters(row, options, since)]
+    rows = [row for row in named if _matches_filters(row, options, since, ends[row["uid"]])]
     rows.sort(key=recency, reverse=True)
     shown = rows[: options.limit] if options.limit else rows
     if not options.manifests:
         shown = [{**row, "manifest": None} for row in shown]
-    found = {"changed": False, "namespace": own, "results": shown, "total": len(rows)}
+    result = {"changed": False, "namespace": own, "results": shown, "total": len(rows)}
     if options.name and named and not rows:
         names = {row["name"] for row in named}
         what = f"Job {names.pop()}" if len(names) == 1 else f"Sweep {options.name}"
-        found["msg"] = f"{what} has runs, but none that the other options ask for."
-    return found
+        result["msg"] = f"{what} has runs, but none that the other options ask for."
+    return result
 
 
 MODULE = ModuleSpec(JobHistoryInfoOptions, run, report="history")
@@ -122,8 +124,9 @@ def _require_name(task: InfoTask, rows: Sequence[Row]) -> None:
     raise TaskFailed("\n".join(problems), not_found=problems)
 
 
-def history_rows(known: KnownRuns, now: datetime) -> Iterator[dict[str, Any]]:
-    """A row for each run that is live, in a history or in a ledger. Pure."""
+def history_rows(known: KnownRuns, now: datetime) -> Iterator[tuple[dict[str, Any], float | None]]:
+    """A row for each run that is live, in a history or in a ledger; and when it ended, or if it is gone was last known
+    to run. Pure."""
     live = {obj["metadata"]["uid"]: obj for obj in known.workloads}
     places = {*known.histories, *known.ledgers, *(obj["metadata"]["namespace"] for obj in known.workloads)}
     for namespace in sorted(places):
@@ -134,7 +137,11 @@ def history_rows(known: KnownRuns, now: datetime) -> Iterator[dict[str, Any]]:
         for name, entry in known.ledgers.get(namespace, {}).items():
             runs.setdefault(entry.uid, run_of_entry(namespace, name, entry))
         for uid, one in runs.items():
-            yield _live_row(one, own[uid], known) if uid in own else _gone_row(one, known.visited(namespace))
+            if uid in own:
+                row = _live_row(one, own[uid], known)
+                yield row, read_time(row["finished_at"]).timestamp() if row["finished_at"] else None
+            else:
+                yield _gone_row(one, known.visited(namespace)), one.last_known
 
 
 def _run_of_live(workload: Mapping[str, Any], now: datetime) -> PastRun:
@@ -158,9 +165,9 @@ def _live_row(run: PastRun, workload: Mapping[str, Any], known: KnownRuns) -> di
 
 def _gone_row(run: PastRun, visited: float) -> dict[str, Any]:
     row = _run_row(run, run.known_holds(visited))
-    if run.result in (None, "Unknown"):
+    if run.result in (None, UNKNOWN):
         reason = "It no longer exists, and its end was not observed."
-        row |= {"result": "Unknown", "reason": reason}
+        row |= {"result": UNKNOWN, "reason": reason}
     return {**row, "status": None}
 
 
@@ -207,7 +214,7 @@ def _held_amounts(hold: Hold) -> Iterator[tuple[str, int]]:
             yield row.kind, amount
 
 
-def _matches_filters(row: Row, options: JobHistoryInfoOptions, since: datetime | None) -> bool:
+def _matches_filters(row: Row, options: JobHistoryInfoOptions, since: datetime | None, end: float | None) -> bool:
     for name in ("kind", "pool", "sweep"):
         if getattr(options, name) and row[name] != getattr(options, name):
             return False
@@ -215,11 +222,8 @@ def _matches_filters(row: Row, options: JobHistoryInfoOptions, since: datetime |
         return False
     if options.result and row["result"] not in options.result:
         return False
-    if since is None:
-        return True
     # A run belongs to the time in which it ran: one that has not ended, to now.
-    moment = row["finished_at"] or (row["submitted_at"] if row["result"] == "Unknown" else None)
-    return moment is None or read_time(moment) >= since
+    return since is None or end is None or end >= since.timestamp()
 
 
 def _run_duration(started: str | None, finished: str | None) -> int | None:

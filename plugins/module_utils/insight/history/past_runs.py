@@ -40,19 +40,19 @@ class KnownRuns:
     def runs(self, namespace: str) -> dict[str, PastRun]:
         """The runs of the history, by uid. Of those that a task was about to end, what is still there goes on."""
         runs = read_history(self.histories.get(namespace, ()), self.on_malformed)
-        for uid in self._announced(runs):
+        for uid in self._prevented(runs):
             runs[uid].reopen()
         return runs
 
     def prevented_ends(self, namespace: str) -> dict[str, None]:
-        """The keys of ends that were announced of what is still there, in the newest ConfigMap: they are to be removed,
-        since it may end in another way."""
+        """The keys of ends in the newest ConfigMap, of what is still there: they are to be removed, since it may end in
+        another way."""
         newest = [each for each in self.histories.get(namespace, ()) if each["metadata"]["name"] == HISTORY]
-        return {f"{uid}.end": None for uid in self._announced(read_history(newest))}
+        return {f"{uid}.end": None for uid in self._prevented(read_history(newest))}
 
-    def _announced(self, runs: Mapping[str, PastRun]) -> list[str]:
+    def _prevented(self, runs: Mapping[str, PastRun]) -> list[str]:
         live = (obj["metadata"]["uid"] for obj in self.workloads if not is_terminating(obj))
-        return [uid for uid in live if uid in runs and runs[uid].is_announced]
+        return [uid for uid in live if uid in runs and runs[uid].may_go_on]
 
     def visited(self, namespace: str) -> float:
         """Until when all pods of a namespace were seen; 0 for never."""
@@ -81,14 +81,13 @@ def read_known_runs(client: Client, namespaces: Sequence[str] | None) -> KnownRu
     def read(kind: Resource, place: str | None) -> Objects:
         return list_fitting(client, kind, without_managed_fields, place, labels=MANAGED)
 
-    reads: tuple[Callable[[], Any], ...] = (
-        lambda: read_recorded_runs(client, namespaces),
-        lambda: list_each(read, WORKLOADS, namespaces),
-        lambda: list_each(read, [POD], namespaces),
-    )
     with whole_cluster_unless(namespaces):
-        known, workloads, pods = run_concurrently(lambda read: read(), reads, client.concurrency)
-    found: KnownRuns = replace(known, workloads=workloads, pods=_pods_by_job(pods))
+        # First what is recorded: a job that is submitted meanwhile is there, and not taken for one that is gone.
+        known = read_recorded_runs(client, namespaces)
+        workloads, pods = run_concurrently(
+            lambda kinds: list_each(read, kinds, namespaces), (WORKLOADS, (POD,)), client.concurrency
+        )
+    found = replace(known, workloads=workloads, pods=_pods_by_job(pods))
     return found.without(namespaces_left_out(client))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -17,17 +17,17 @@ from ...cluster.read_jobs import WORKLOADS, JobId, job_id_of, without_managed_fi
 from ...cluster.related import own_pods
 from ...cluster.status import ENDED, is_terminating, status_of
 from ...engine.paths import ABSENT
-from ...engine.plan import Action
+from ...engine.plan import Action, Plan
 from ...given_times import InvalidTime, duration
-from ...jobs.job import STATES, Planner, State
-from ...jobs.job_options import JOB_KINDS
+from ...jobs.job import State
+from ...jobs.job_options import JOB_KINDS, JobOptions
 from ...jobs.job_plans import plan_transition
-from ...jobs.transitions import LiveJob, patch_plan
+from ...jobs.transitions import LiveJob, keep, patch_plan, pause
 from ...kube.concurrency import run_concurrently
 from ...kube.errors import if_allowed
 from ...kube.resources import PERSISTENT_VOLUME_CLAIM, POD, Resource
 from ...kube.times import now_as_text, time_as_text
-from ...labels import IDLE_WARNED_AT, JOB_TYPE, MANAGED
+from ...labels import IDLE_EXEMPT_UNTIL, IDLE_WARNED_AT, JOB_TYPE, MANAGED
 from ...listed_namespaces import (
     ListedNamespacesOptions,
     in_requested_namespaces,
@@ -77,6 +77,7 @@ _NOT_NAMED = (
     "no Prometheus is named, and the one that decides what is paused is not looked for. Set O(prometheus_url), or "
     "O(prometheus_service) to namespace/name:port."
 )
+_WARNED = ("metadata", "annotations", IDLE_WARNED_AT)
 _EXEMPT_NAME = re.compile(r"[a-z0-9.*?\[\]!-]{1,253}")
 
 
@@ -361,32 +362,47 @@ def _judge_jobs(
 
 
 def _warn_and_pause(task: Task[IdleOptions], jobs: Sequence[HeldJob]) -> list[Any]:
-    """Warn of what is idle for the first time, take the warning back, and pause; the entries of the diff."""
+    """Warn of what is idle for the first time, take the warning back, and pause; the entries of the diff. What is not
+    as it was judged stays: it may be another run, or may have been resumed or exempted meanwhile."""
     now, diff = now_as_text(), []
-    for action, state in (
-        (WARN, State(_marking({job.id: warning_text(now, job.policy) for job in jobs}))),
-        (CLEAR, State(_marking({}))),
-        (PAUSE, STATES["paused"]),
-    ):
+
+    def warn(job: LiveJob) -> Plan:
+        text = warning_text(now, judged[job.namespace, job.name].policy)
+        return patch_plan(job, Action.ANNOTATE, [(_WARNED, text)])
+
+    def clear(job: LiveJob) -> Plan:
+        return patch_plan(job, Action.ANNOTATE, [(_WARNED, ABSENT)])
+
+    for action, planned in ((WARN, warn), (CLEAR, clear), (PAUSE, pause)):
         chosen = [job for job in jobs if job.action == action]
-        unchanged, changes = change_jobs(task, state, chosen)
+        judged = {job.id: job for job in chosen}
+        unchanged, changes = change_jobs(task, _state(judged, planned, reads_pods=action == PAUSE), chosen)
         diff += changes
+        for job in unchanged:
+            job.action = NOTHING
+            job.finding = replace(job.finding, reason=f"{job.finding.reason}, and was changed meanwhile")
         if action == PAUSE:
-            others = {job.id for job in unchanged}
-            paused = [job for job in chosen if job.error is None and job.id not in others]
+            paused = [job for job in chosen if job.error is None and job.action == PAUSE]
             record_given_back(task, [(job.workload, job.pods) for job in paused])
     announced = [job for job in jobs if job.action in (WARN, PAUSE) and job.error is None]
     write_events(task, [(job.workload, *_event_of(job)) for job in announced], "idle jobs")
     return diff
 
 
-def _marking(warnings: Mapping[JobId, str]) -> Planner:
-    """Records when a job was found idle; of those without a warning, that they are not."""
+def _state(judged: Mapping[JobId, HeldJob], planned: Callable[[LiveJob], Plan], *, reads_pods: bool) -> State:
+    def transition(job: LiveJob, options: JobOptions) -> Plan:
+        is_same = _judged_part(job.workload) == _judged_part(judged[job.namespace, job.name].workload)
+        return planned(job) if is_same else keep(job)
 
-    def fields(job: LiveJob) -> list[Any]:
-        return [(("metadata", "annotations", IDLE_WARNED_AT), warnings.get((job.namespace, job.name), ABSENT))]
+    return State(partial(plan_transition, transition=transition, reads_pods=reads_pods, skips_ended=True))
 
-    return partial(plan_transition, transition=lambda job, options: patch_plan(job, Action.ANNOTATE, fields(job)))
+
+def _judged_part(workload: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a job was judged by, besides its use. Whatever restarts, pauses or resumes it is another generation."""
+    metadata = workload["metadata"]
+    annotations = metadata.get("annotations") or {}
+    notes = (annotations.get(name) for name in (IDLE_WARNED_AT, IDLE_EXEMPT_UNTIL))
+    return metadata["uid"], metadata.get("generation"), metadata.get("labels"), *notes
 
 
 def _event_of(job: HeldJob) -> tuple[str, str]:

@@ -44,12 +44,12 @@ class PodUsage(NamedTuple):
 
 @dataclass(frozen=True)
 class HeldDevices:
-    """The devices that the pods of a job hold, and since when."""
+    """The devices that the pods of a job hold, and since when. ``pods``: the hours of the devices of each, in the time
+    that is looked at."""
 
     devices: int
     since: datetime
-    hours: float  # of all devices, in the time that is looked at
-    pods: tuple[str, ...]
+    pods: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,11 @@ def held_devices(pods: Iterable[Mapping[str, Any]], seconds: float, now: datetim
     if not held or any(start is None for start in starts):
         return None
     known = [start for start in starts if start is not None]
-    hours = sum(
-        count * max(min(seconds, (now - start).total_seconds()), 0) / 3600
-        for (_pod, count), start in zip(held, known, strict=True)
-    )
-    return HeldDevices(
-        sum(count for _pod, count in held), min(known), hours, tuple(pod["metadata"]["name"] for pod, _count in held)
-    )
+    hours = {
+        pod["metadata"]["name"]: count * max(min(seconds, (now - start).total_seconds()), 0) / 3600
+        for (pod, count), start in zip(held, known, strict=True)
+    }
+    return HeldDevices(sum(count for _pod, count in held), min(known), hours)
 
 
 def judge_use(held: HeldDevices, usage: Mapping[str, PodUsage], policy: IdlePolicy, now: datetime) -> IdleFinding:
@@ -87,17 +85,18 @@ def judge_use(held: HeldDevices, usage: Mapping[str, PodUsage], policy: IdlePoli
     age = (now - held.since).total_seconds()
     if age < policy.idle_for:
         return IdleFinding(False, f"runs for {span(age)} only, less than {span(policy.idle_for)}")
-    found = [usage.get(pod, PodUsage()) for pod in held.pods]
-    hours = sum(min(each.hours, held.hours) for each in found)
-    coverage = round(min(hours / held.hours, 1.0), 3) if held.hours else 0.0
-    peaks = [each.peak for each in found if each.peak is not None]
+    found = {pod: usage.get(pod, PodUsage()) for pod in held.pods}
+    covered = {pod: min(found[pod].hours, hours) / hours if hours else 0.0 for pod, hours in held.pods.items()}
+    coverage = round(min(covered.values()), 3)  # of the pod of which least is known: it may be the one that works
+    peaks = [each.peak for each in found.values() if each.peak is not None]
     peak = round(max(peaks), 4) if peaks else None
     if peak is not None and peak >= policy.below:
         return IdleFinding(
             False, f"utilization of up to {percent(peak)} in the last {span(policy.idle_for)}", peak, coverage
         )
     if coverage < LEAST_COVERAGE or peak is None:
-        text = f"utilization is known for {percent(coverage)} of the last {span(policy.idle_for)} only"
+        whose = f" of pod {min(covered, key=covered.__getitem__)}" if len(covered) > 1 else ""
+        text = f"utilization{whose} is known for {percent(coverage)} of the last {span(policy.idle_for)} only"
         return IdleFinding(False, f"{text}, and what is not known counts as use", peak, coverage)
     return IdleFinding(True, f"at most {percent(peak)} utilization in the last {span(policy.idle_for)}", peak, coverage)
 

@@ -27,7 +27,7 @@ from ...kube.client import Client
 from ...kube.errors import KubeError
 from ...kube.resources import POD
 from ...kube.times import now_as_text, read_time, time_as_text
-from ...labels import POOL, RECLAIM_WARNED, owner_of_reserved
+from ...labels import RECLAIM_WARNED, owner_of_reserved, pool_of_workload
 from ...task import Task
 from ..change_jobs import ChangingJob, change_jobs, job_kind
 from ..job_events import write_events
@@ -104,7 +104,7 @@ def find_jobs(
         if status_of(workload) in ENDED or owner_of_reserved(job[0]) or workload["metadata"]["name"] != job[1]:
             continue
         own = list(own_pods(workload, pods.get(job, ())))
-        finding = stuck.get(job) or finding_of(workload, own)
+        finding = stuck.get(job) or finding_of(workload, own, judge.now)
         action = judge.step(workload, finding)
         if finding or action != NOTHING:
             rule, exempt = judge.rule(workload, finding), judge.exempt(workload)
@@ -167,7 +167,8 @@ def _state(action: str, jobs: Mapping[JobId, FoundJob], judge: ReclaimJudge) -> 
     def still(workload: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> bool:
         """Whether the job is as it was found."""
         before = jobs[job_id_of(workload)].finding
-        finding = before if before and before.kind == STUCK else finding_of(workload, own_pods(workload, pods))
+        is_stuck = before is not None and before.kind == STUCK
+        finding = before if is_stuck else finding_of(workload, own_pods(workload, pods), judge.now)
         is_same = (finding and finding.kind) == (before and before.kind)
         return is_same and judge.step(workload, finding) == action
 
@@ -236,7 +237,7 @@ def finding_row(job: FoundJob, judge: ReclaimJudge) -> dict[str, Any]:
         "name": job.id[1],
         "namespace": job.id[0],
         "kind": job.kind,
-        "pool": (job.workload["metadata"].get("labels") or {}).get(POOL),
+        "pool": pool_of_workload(job.workload),
         "finding": finding.kind if finding else None,
         "reason": "; ".join(filter(None, (finding.reason if finding else "is well again", job.exempt))),
         "since": time_as_text(finding.since) if finding and finding.since else None,

@@ -20,7 +20,7 @@ from ...cluster.time_limits import noted_time
 from ...given_times import seconds_of
 from ...kube.errors import cut
 from ...kube.times import read_time, time_as_text
-from ...labels import DEFAULT_POOL, EXPIRED_AT, IDLE_EXEMPT_UNTIL, POOL, RECLAIM_WARNED
+from ...labels import EXPIRED_AT, IDLE_EXEMPT_UNTIL, RECLAIM_WARNED, pool_of_workload
 from ...manifest.problems import enumerated, number_of
 from .idle_rules import CLEAR, NOTHING, PAUSE, WARN, measured_devices
 
@@ -30,6 +30,7 @@ EVERY_POOL = "all"
 _ACTIONS = dict.fromkeys((STUCK, CRASH_LOOP, HALF_GANG, WAITING), (NOTIFY, PAUSE, STOP)) | {PAUSED: (NOTIFY,)}
 _SHORTEST, _LONGEST = 300, 31 * 86_400
 _FEWEST_RESTARTS = 5  # With the back-off of kubelets (10 s, doubled each time), these take more than five minutes.
+_WELL_AFTER = timedelta(minutes=10)  # Kubelets begin their back-off anew for a container that has run for so long.
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,13 @@ def reclaim_rules_in(policies: Mapping[str, Any]) -> Rules:
 
 def rule_for(rules: Rules, workload: Mapping[str, Any], kind: str) -> ReclaimRule | None:
     """That of its pool, or else that of every pool."""
-    pool = (workload["metadata"].get("labels") or {}).get(POOL) or DEFAULT_POOL
-    return rules.get((pool, kind)) or rules.get((EVERY_POOL, kind))
+    return rules.get((pool_of_workload(workload), kind)) or rules.get((EVERY_POOL, kind))
 
 
 # -- findings ----------------------------------------------------------------------------------------------------------
 
 
-def finding_of(workload: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Stall | None:
+def finding_of(workload: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], now: datetime) -> Stall | None:
     """What is wrong with a job that neither runs as it should nor has ended."""
     status = status_of(workload)
     if status == "Paused":
@@ -107,7 +107,7 @@ def finding_of(workload: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -
     if not placed and len(refused) == len(living):
         since, text = min(refused)
         return Stall(WAITING, f"waits, for there is no node for any of its pods: {text}", since)
-    return _crash_loop(living, gpus) if workload["kind"] != "Job" else None
+    return _crash_loop(living, gpus, now) if workload["kind"] != "Job" else None
 
 
 def _paused(workload: Mapping[str, Any]) -> Stall | None:
@@ -131,20 +131,27 @@ def _refusals(pod: Mapping[str, Any]) -> Iterator[tuple[datetime, str]]:
             yield read_time(one["lastTransitionTime"]), cut(one.get("message") or "unschedulable").rstrip(".")
 
 
-def _crash_loop(pods: Iterable[Mapping[str, Any]], gpus: int) -> Stall | None:
-    """A service of which no pod is ready, and each one crashes again and again. Nothing says since when."""
+def _crash_loop(pods: Iterable[Mapping[str, Any]], gpus: int, now: datetime) -> Stall | None:
+    """A service of which each pod crashes again and again. Nothing says since when."""
     counts = []
     for pod in pods:
-        states = [
-            one.get("restartCount") or 0
-            for one in (pod.get("status") or {}).get("containerStatuses") or ()
-            if ((one.get("state") or {}).get("waiting") or {}).get("reason") == "CrashLoopBackOff"
-        ]
-        if is_pod_ready(pod) or max(states, default=0) < _FEWEST_RESTARTS:
+        statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+        crashes = [one.get("restartCount") or 0 for one in statuses if _crashes(one, is_pod_ready(pod), now)]
+        if max(crashes, default=0) < _FEWEST_RESTARTS:
             return None
-        counts.append(max(states))
+        counts.append(max(crashes))
     holds = f" and holds {_gpus(gpus)}" if gpus else ""
     return Stall(CRASH_LOOP, f"crashes again and again, {max(counts)} times so far{holds}", None, gpus)
+
+
+def _crashes(container: Mapping[str, Any], is_ready: bool, now: datetime) -> bool:
+    """Whether it waits to be started again, or has failed and is not well yet: it may fail each time it loads."""
+    state = container.get("state") or {}
+    started = (state.get("running") or {}).get("startedAt")
+    if is_ready and (not started or now - read_time(started) >= _WELL_AFTER):
+        return False
+    last = (container.get("lastState") or {}).get("terminated") or {}
+    return (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff" or bool(last.get("exitCode"))
 
 
 def unused_claims(

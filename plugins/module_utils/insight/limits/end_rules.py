@@ -25,7 +25,7 @@ from ...cluster.time_limits import (
 from ...given_times import seconds_of
 from ...jobs.objects.time_limit import pool_limits
 from ...kube.times import time_as_text
-from ...labels import DEFAULT_POOL, END_WARNED_AT, EXTENDED_LIMIT, POOL, TIME_LIMIT
+from ...labels import END_WARNED_AT, EXTENDED_LIMIT, TIME_LIMIT, pool_of_workload
 from ...manifest.problems import number_of
 
 NOTHING, WARN, PAUSE = "none", "warn", "pause"
@@ -58,7 +58,7 @@ class ServiceEnd:
 
 def pool_of(workload: Mapping[str, Any], declared: Declared) -> tuple[str, PoolHardware]:
     """The pool of a job and what it declares; nothing for one that is not declared, as the nodes without a pool."""
-    pool = (workload["metadata"].get("labels") or {}).get(POOL) or DEFAULT_POOL
+    pool = pool_of_workload(workload)
     return pool, declared.hardware(pool) if pool in declared.pools else PoolHardware()
 
 

@@ -135,6 +135,8 @@ def _slim_service(obj: dict[str, Any]) -> dict[str, Any]:
     names = ("name", "namespace", "uid", "labels", "annotations", "creationTimestamp", "deletionTimestamp")
     metadata = {name: obj["metadata"][name] for name in names if name in obj["metadata"]}
     spec = {name: value for name, value in obj["spec"].items() if name == "replicas"}
+    selector = obj["spec"]["template"]["spec"].get("nodeSelector") or {}
+    spec["template"] = {"spec": {"nodeSelector": selector}}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, "spec": spec}
 
 

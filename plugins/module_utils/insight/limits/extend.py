@@ -26,7 +26,7 @@ from ...jobs.objects.time_limit import pool_limits
 from ...jobs.select import SelectedJob
 from ...jobs.transitions import LiveJob, TransitionRefused, keep, patch_plan
 from ...kube.times import read_time, time_as_text
-from ...labels import DEFAULT_POOL, EXTENDED_LIMIT, FIELD_MANAGER, IDLE_EXEMPT_UNTIL
+from ...labels import DEFAULT_POOL, EXTENDED_LIMIT, FIELD_MANAGER, IDLE_EXEMPT_UNTIL, TIME_LIMIT
 from ...namespaces import NamespaceOptions, named_job
 from ...options import option
 from ...task import ModuleSpec, Task, TaskFailed
@@ -35,6 +35,7 @@ from .end_rules import limit_of, pool_of
 _DEADLINE = ("spec", "activeDeadlineSeconds")
 _EXEMPT = ("metadata", "annotations", IDLE_EXEMPT_UNTIL)
 _EXTENDED = ("metadata", "annotations", EXTENDED_LIMIT)
+_DECLARED = ("metadata", "annotations", TIME_LIMIT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,10 @@ def run(task: Task[ExtendOptions]) -> dict[str, Any]:
 
     def transition(live: LiveJob, _options: JobOptions) -> Plan:
         if wanted is None:
-            found["reason"] = f"gpuctl_idle leaves it alone until {exempt}, or for as long as it allows."
+            found["reason"] = (
+                f"gpuctl_idle leaves it alone until {exempt}, except while that is further away than its "
+                "longest_exemption, by default 14d."
+            )
             return patch_plan(live, Action.ANNOTATE, [(_EXEMPT, exempt)])
         time = _time_of(live, declared, now)
         plan = _extension(live, time, wanted)
@@ -185,7 +189,10 @@ def _extension(job: LiveJob, time: JobTime | None, wanted: Wanted) -> Plan:
         raise TransitionRefused(_beyond(job, time, most or LONGEST_TIME_LIMIT))
     if job.workload["kind"] != "Job":
         return patch_plan(job, Action.UPDATE, [(_EXTENDED, str(seconds))])
-    return _longer_deadline(job, {_DEADLINE: seconds - grace_seconds(job.workload), _EXTENDED: str(seconds)})
+    # What O(by) is added to, also when it is given again.
+    values: dict[tuple[str, ...], Any] = {} if declared_seconds(job.workload) else {_DECLARED: str(time.declared)}
+    values |= {_DEADLINE: seconds - grace_seconds(job.workload), _EXTENDED: str(seconds)}
+    return _longer_deadline(job, values)
 
 
 def _beyond(job: LiveJob, time: JobTime, most: int) -> str:

@@ -221,12 +221,10 @@ def _moving(
 
 def _write(client: Client, obj: dict[str, Any], metadata: Mapping[str, Any], *, dry_run: bool) -> bool:
     """Whether the record is written; not if it is another one than was read, perhaps by this very request."""
-    if dry_run:
-        return True
     try:
         if not metadata:
-            return client.create(obj) is not None
-        client.merge_patch(CONFIG_MAP, metadata, {"data": obj["data"]})
+            return client.create(obj, dry_run=dry_run) is not None
+        client.merge_patch(CONFIG_MAP, metadata, {"data": obj["data"]}, dry_run=dry_run)
     except ApiError as error:
         if error.status in (404, 409) and not error.is_missing_namespace:
             return False

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ...accelerators.catalog import catalog
-from ...cluster.declared import know_accelerators
+from ...cluster.declared import read_declared
 from ...cluster.nodes import Node, slim_node
 from ...cluster.pod_times import Hold, hold_of
 from ...cluster.read_jobs import WORKLOADS, JobId
@@ -25,6 +25,7 @@ from ...kube.errors import ApiError, as_sentence
 from ...kube.resources import NODE, POD
 from ...kube.times import read_time
 from ...labels import (
+    CLAIMED_DEVICES,
     DEFAULT_POOL,
     GPU_TYPE,
     HISTORY,
@@ -38,6 +39,7 @@ from ...labels import (
     job_name_of,
 )
 from ...listed_namespaces import list_each, or_refusal, whole_cluster_unless
+from ...manifest.problems import enumerated, number_of
 from ...namespaces import listed_namespaces
 from ...task import Task
 from ..history.past_runs import note_malformed_entry, read_histories, user_of
@@ -71,13 +73,13 @@ class Seen:
     notes: list[str] = field(default_factory=list)
 
 
-def read_cluster(task: Task[Any], *, owners: bool = True) -> Seen:
+def read_cluster(task: Task[Any], *, owners: bool = True, every_pod: bool = False) -> Seen:
     """Lists of pods, histories, nodes and, for ``owners`` and the types that jobs want, of workloads; all at once.
-    Raises KubeError if pods may not be listed."""
+    Raises KubeError if pods may not be listed. ``every_pod``: also those of other tools in the namespaces named."""
     client, namespaces = task.client(), listed_namespaces(task, task.options.namespaces or None)
     seen = Seen(whole=namespaces is None)
-    know_accelerators(client, task.warn, ())
-    labels = "" if seen.whole else MANAGED
+    read_declared(client, task.warn)
+    labels = "" if seen.whole or every_pod else MANAGED
 
     def pods() -> list[SeenPod | None]:
         return list_each(lambda kind, place: client.list_slim(kind, _slim_pod, place, labels=labels), [POD], namespaces)
@@ -98,7 +100,14 @@ def read_cluster(task: Task[Any], *, owners: bool = True) -> Seen:
         found, jobs, past, there = run_concurrently(
             lambda read: read(), (pods, workloads, histories, nodes), client.concurrency
         )
-    seen.pods = [pod for pod in found if pod is not None]
+    seen.pods = [pod for pod in found if pod is not None and pod.hold.amounts]
+    others = (pod for pod in found if pod is not None and not pod.hold.amounts)
+    if uncounted := [pod.namespace for pod in others if pod.hold.end is None]:
+        where = enumerated(sorted({*uncounted}), "and")
+        seen.notes.append(
+            f"Devices that pods claim are not counted where the annotation {CLAIMED_DEVICES} does not say how many: "
+            f"{number_of(len(uncounted), 'pod')} in {where}"
+        )
     for job, owner, gpu_type in jobs:
         seen.owners[job] = owner
         if gpu_type:
@@ -129,9 +138,10 @@ def _record_start(config_maps: Iterable[dict[str, Any]]) -> float:
 
 
 def _slim_pod(pod: dict[str, Any]) -> SeenPod | None:
-    """None for a pod without accelerators, of which clusters have many."""
+    """None for a pod without accelerators, of which clusters have many; without amounts if it claims devices and does
+    not say how many."""
     hold = hold_of(pod)
-    if not hold.amounts:
+    if not hold.amounts and not pod["spec"].get("resourceClaims"):
         return None
     labels = pod["metadata"].get("labels") or {}
     return SeenPod(

@@ -74,6 +74,7 @@ class Use:
     exact: bool = True
     measured: Measured = Measured()
     pod: str = ""
+    uid: str = ""  # of the pod; of one that only Prometheus knows it is not known
     shared: frozenset[str] = frozenset()  # resources that are shares on its node
     given_back: int = 0  # devices, partitions and shares, when the scheduler preempted it in the range
     reclaimed: int = 0  # the same, when gpuctl_idle stopped it in the range
@@ -104,6 +105,7 @@ def use_of_hold(hold: Hold, owner: Owner, since: float, until: float, **facts: A
         given_back=counted if owner.yields and was_preempted else 0,
         exact=hold.exact,
         pod=hold.name,
+        uid=hold.uid,
         **facts,
     )
 
@@ -140,7 +142,7 @@ class UsageRow:
     reclaimed: int = 0
     reclaimed_hours: float = 0.0
     jobs: set[tuple[str, str | None]] = field(default_factory=set)
-    pods: int = 0
+    pods: set[tuple[str, str, str]] = field(default_factory=set)  # namespace, name, uid
 
     def add(self, use: Use, prices: Mapping[str, float]) -> None:
         for row, hours in use.rows:
@@ -168,7 +170,8 @@ class UsageRow:
         self.energy = _combine_known(self.energy, measured.energy, lambda one, other: one + other)
         if use.owner.managed and counted:
             self.jobs.add((use.owner.namespace, use.owner.job))
-        self.pods += bool(counted)
+        if counted:
+            self.pods.add((use.owner.namespace, use.pod, use.uid))
 
     def result(self, names: Sequence[str], *, has_prices: bool, is_measured: bool) -> dict[str, Any]:
         """As the module returns it. What is not measured is None, never 0."""
@@ -199,7 +202,7 @@ class UsageRow:
             else None,
             "unpriced_hours": _rounded_hours(self.unpriced) if has_prices else None,
             "jobs": len(self.jobs),
-            "pods": self.pods,
+            "pods": len(self.pods),
         }
 
 

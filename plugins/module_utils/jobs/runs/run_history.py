@@ -42,8 +42,8 @@ Keys = dict[str, str]
 KeyChanges = dict[str, "str | None"]
 """None removes a key."""
 
-DELETED, REPLACED = "Deleted", "Replaced"
-RESULTS = (*ENDED, DELETED, REPLACED, "Unknown")
+DELETED, REPLACED, UNKNOWN = "Deleted", "Replaced", "Unknown"
+RESULTS = (*ENDED, DELETED, REPLACED, UNKNOWN)
 """How runs end. Replaced: by a new run of the same job. Unknown: its end was not observed.
 
 Deleted and Replaced are written before a task deletes the workload, so they count once that is gone.
@@ -112,9 +112,9 @@ class PastRun:
         return self.result is not None
 
     @property
-    def is_announced(self) -> bool:
-        """Whether its end has been written before it: of one that is still there, that was prevented."""
-        return self.result in (DELETED, REPLACED)
+    def may_go_on(self) -> bool:
+        """Whether its end was written before it, or not observed: one that is still there has not ended so."""
+        return self.result in (DELETED, REPLACED, UNKNOWN)
 
     def reopen(self) -> None:
         self.result = self.finished_at = self.exit_code = None
@@ -131,6 +131,8 @@ class PastRun:
         """What its pods have held; those whose end was not observed, until the pods of the namespace or of the run were
         last read."""
         last = max(visited, self.seen)
+        if self.has_ended:  # Later visits did not see its pods.
+            last = min(last, self.last_known)
         return [
             hold if hold.end is not None else hold._replace(end=max(last, hold.start or hold.created), exact=False)
             for hold in self.holds.values()
@@ -412,7 +414,7 @@ def _fill_run(run: PastRun, data: Mapping[str, Any], *, only_missing: bool) -> N
     if "seen" in data:
         run.seen = max(run.seen, float(data["seen"]))
     if run.result not in (None, *RESULTS):
-        run.result = "Unknown"
+        run.result = UNKNOWN
     if data.get("exit_code") is not None:
         run.exit_code = data["exit_code"]
     if data.get("manifest") is not None:

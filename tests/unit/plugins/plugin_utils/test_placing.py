@@ -227,6 +227,11 @@ CHOICES: dict[str, tuple[Wish, dict[str, Any], str]] = {
         {"a": judged("after_jobs"), "b": judged("after_jobs", **LATER), "c": judged("after_jobs", **SOON)},
         "c",
     ),
+    "sooner comes before cheap": (
+        replace(ALL, order="cheapest"),
+        {"a": judged("after_jobs", **SOON), "b": judged("after_jobs"), "c": judged("after_jobs", **LATER)},
+        "a",
+    ),
     "what is not known comes last": (ALL, {"a": judged("unknown"), "b": judged("after_quota"), "c": REFUSED}, "b"),
     "what is not known is better than never": (ALL, {"a": judged("never"), "b": judged("unknown"), "c": REFUSED}, "b"),
 }

@@ -18,6 +18,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.runs.run_hist
     HistoryLimits,
     end_keys,
     exit_code_of,
+    gone_keys,
     job_keys,
     live_keys,
     log_keys,
@@ -114,6 +115,19 @@ def test_a_pod_whose_end_was_not_observed_held_until_it_was_seen_last() -> None:
     assert (hold.end, hold.exact) == (1000.0, False)
     (hold,) = run.known_holds(0.0)  # It was seen when it began, at least.
     assert hold.end == 160.0
+
+
+def test_a_pod_holds_no_longer_than_its_run() -> None:
+    keys = {**job_keys(workload()), **pod_keys("run-1", HOLD._replace(end=None, exact=True))}
+    seen = datetime.fromtimestamp(1_800_000_000, timezone.utc)
+    ended = RunResult("Failed", "2027-01-15T07:00:00Z")
+    for end, last in (
+        (gone_keys("run-1", RunResult("Deleted"), seen), 1_800_000_000),
+        (end_keys("run-1", ended), None),
+    ):
+        run = read_history([config_map({**keys, **end})])["run-1"]
+        (hold,) = run.known_holds(1_900_000_000.0)  # Visits go on, and do not see it.
+        assert hold.end == (last or datetime(2027, 1, 15, 7, tzinfo=timezone.utc).timestamp())
 
 
 @pytest.mark.parametrize(

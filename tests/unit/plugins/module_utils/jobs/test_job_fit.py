@@ -367,6 +367,25 @@ class TestEnds:
         found = self.ends(self.job("a"), history=history)
         assert found == {("t", "a"): JobEnd(NOW + timedelta(minutes=20), "last_runs")}
 
+    @pytest.mark.parametrize(
+        ("since", "until"),
+        [
+            ("0001-01-01T00:00:00Z", "9999-12-31T00:00:00Z"),
+            ("2026-02-02T00:00:00Z", "2026-02-01T00:00:00Z"),
+            ("2020-01-01T00:00:00Z", "2026-02-01T00:00:00Z"),
+        ],
+    )
+    def test_what_no_run_takes_tells_nothing(self, since: str, until: str) -> None:
+        """Accounts of a namespace can write its records."""
+        run = {"u.job": json.dumps({"name": "a", "kind": "training", "submitted_at": since})}
+        run["u.end"] = json.dumps({"result": "Succeeded", "started_at": since, "finished_at": until})
+        history = {"metadata": {"name": "gpuctl-history", "namespace": "t"}, "data": run}
+        entry = Entry("m", "before", since, None, "Succeeded", until)
+        ledger = {"metadata": {"name": "gpuctl-ledger", "namespace": "t"}, "data": {"a": str(entry)}}
+        jobs = [self.job("a"), self.job("b", activeDeadlineSeconds=3300)]
+        found = self.ends(*jobs, history=history, ledgers=[ledger])
+        assert found == {("t", "b"): JobEnd(NOW + timedelta(hours=1), "deadline")}
+
     def test_one_that_takes_longer_than_before(self) -> None:
         nodes, pods = [node("n1")], [pod("old", "n1", 8)]
         late = {("team-b", "old"): JobEnd(NOW - timedelta(minutes=1), "last_runs")}

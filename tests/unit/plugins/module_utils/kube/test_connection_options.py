@@ -336,3 +336,21 @@ def test_a_kubeconfig_as_a_result_returns_it() -> None:
         "host": "https://u:********@h",
     }
     assert shown_params({"kubeconfig": "a: b\n"}) == {"kubeconfig": "********"}
+
+
+def test_no_credential_of_a_connection_within_an_option_is_returned() -> None:
+    """Ansible masks those of a module's own connection only, and none at all if it refuses an option."""
+    connection = {
+        "host": "https://u:pass@w1",
+        "api_key": "t",
+        "api_kei": "t",
+        "password": "p",
+        "proxy_headers": {"a": "b"},
+    }
+    workers = [{"name": "w1", "servr": "x", "connection": connection}, {"name": "w2", "connection": "t"}, "w3"]
+    hidden = dict.fromkeys(("api_key", "api_kei", "password", "proxy_headers"), "********")
+    shown = {"host": "https://u:********@w1", **hidden}
+    assert shown_params({"workers": workers, "names": ["a"]}) == {
+        "workers": [{"name": "w1", "servr": "x", "connection": shown}, {"name": "w2", "connection": "********"}, "w3"],
+        "names": ["a"],
+    }

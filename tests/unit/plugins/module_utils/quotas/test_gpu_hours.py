@@ -128,6 +128,13 @@ def test_the_highest_count_of_the_period_counts() -> None:
     assert tally_of(objects, BUDGET, NOW) == Tally(14.0, AT)
 
 
+@pytest.mark.parametrize(("per", "counts"), [("month", True), ("", True), ("day", False), ("week", False), (7, False)])
+def test_a_count_of_another_kind_of_period_does_not_count(per: Any, counts: bool) -> None:
+    """A day and a month may end at once."""
+    (tally,) = [tally_of([quota(OBJECT, {"used": 3000, "at": AT, "per": per}, labelled=False)], BUDGET, NOW)]
+    assert (tally is not None) == counts
+
+
 def test_the_highest_count_of_each_accelerator_counts() -> None:
     """Two objects are there after ``then`` has changed. What is recorded of another one's own object does not count."""
     objects = [

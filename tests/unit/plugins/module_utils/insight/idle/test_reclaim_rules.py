@@ -53,6 +53,13 @@ def crashing(name: str, restarts: int = 7, reason: str = "CrashLoopBackOff", **m
     return pod(name, containerStatuses=[waiting], **more)
 
 
+def loading(since: str, restarts: int = 9, code: int = 1, **more: Any) -> Object:
+    """A container that runs again after it has failed."""
+    last = {"terminated": {"exitCode": code, "reason": "Error"}}
+    status = {"restartCount": restarts, "state": {"running": {"startedAt": since}}, "lastState": last}
+    return pod("0", containerStatuses=[status], **more)
+
+
 GANG = workload(spec={"parallelism": 4, "completionMode": "Indexed"}, status={"active": 4, "ready": 2})
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 SERVICE = {"replicas": 2}
@@ -111,6 +118,21 @@ FINDINGS: dict[str, tuple[Object, list[Object], str | None, str | None]] = {
     "pods that have ended": (GANG, [pod("0", phase="Succeeded"), pod("1", phase="Failed")], None, None),
     "no pods at all": (GANG, [], None, None),
     "a crash loop": (workload("Deployment", spec=SERVICE), [crashing("0"), crashing("1", 5)], "crash_loop", None),
+    "a crash loop that loads at this moment": (
+        workload("StatefulSet"),
+        [loading(ago(minutes=3))],
+        "crash_loop",
+        None,
+    ),
+    "a crash loop without a readiness probe": (
+        workload("StatefulSet"),
+        [loading(ago(minutes=3), **READY)],
+        "crash_loop",
+        None,
+    ),
+    "well again": (workload("StatefulSet"), [loading(ago(minutes=11), **READY)], None, None),
+    "was restarted without having failed": (workload("StatefulSet"), [loading(ago(minutes=3), code=0)], None, None),
+    "has failed a few times": (workload("StatefulSet"), [loading(ago(minutes=3), restarts=4)], None, None),
     "few restarts": (workload("Deployment", spec=SERVICE), [crashing("0"), crashing("1", 4)], None, None),
     "another reason": (workload("StatefulSet"), [crashing("0", reason="ImagePullBackOff")], None, None),
     "one replica serves": (workload("Deployment", spec=SERVICE), [crashing("0"), pod("1", **READY)], None, None),
@@ -140,13 +162,13 @@ FINDINGS: dict[str, tuple[Object, list[Object], str | None, str | None]] = {
 
 @pytest.mark.parametrize(("job", "pods", "kind", "since"), FINDINGS.values(), ids=FINDINGS)
 def test_findings(job: Object, pods: list[Object], kind: str | None, since: str | None) -> None:
-    found = finding_of(job, pods)
+    found = finding_of(job, pods, NOW)
     assert (found and found.kind) == kind
     assert (found and found.since and found.since.strftime("%Y-%m-%dT%H:%M:%SZ")) == since
 
 
 def test_the_evidence_and_what_is_held() -> None:
-    found = finding_of(GANG, [pod("0"), pod("1"), unscheduled("2", ago(hours=3), "0/4 nodes are available: x.")])
+    found = finding_of(GANG, [pod("0"), pod("1"), unscheduled("2", ago(hours=3), "0/4 nodes are available: x.")], NOW)
     assert found is not None
     reason = "holds 16 accelerators with 2 of its 3 pods, and there is no node for the others"
     text = f"{reason}: 0/4 nodes are available: x"
@@ -223,12 +245,13 @@ def test_the_rule_of_a_pool_comes_before_that_of_every_pool() -> None:
         }
     )
     found = [
-        rule_for(rules, workload(labels=labels), kind)
-        for labels, kind in (
-            ({"runwhere.ai/pool": "a"}, "stuck"),
-            ({"runwhere.ai/pool": "b"}, "stuck"),
-            ({}, "waiting"),
-            ({"runwhere.ai/pool": "a"}, "waiting"),
+        rule_for(rules, workload(labels=label, spec={"pod": {"nodeSelector": selector}}), kind)
+        for selector, label, kind in (
+            ({"runwhere.ai/pool": "a"}, {"runwhere.ai/pool": "a"}, "stuck"),
+            ({"runwhere.ai/pool": "b"}, {"runwhere.ai/pool": "b"}, "stuck"),
+            ({}, {}, "waiting"),
+            # Where the pods run is what counts: a label alone can be changed by whoever has the job.
+            ({"runwhere.ai/pool": "a"}, {"runwhere.ai/pool": "default"}, "waiting"),
         )
     ]
     assert found == [

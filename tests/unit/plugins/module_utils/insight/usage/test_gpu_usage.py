@@ -35,6 +35,16 @@ def test_months_follow_each_other() -> None:
     assert [(*row.group, row.counted) for row in groups] == [("team-a", "2026-02", 3.0), ("team-a", "2026-03", 9.0)]
 
 
+def test_a_pod_of_several_months_is_one_pod() -> None:
+    uses = [
+        Use(Owner("team-a", "llm"), {"nvidia.com/gpu": 1.0}, month=month, pod="llm-0", uid=uid)
+        for month, uid in (("2026-02", "1"), ("2026-03", "1"), ("2026-03", "2"))
+    ]
+    groups, total = usage_rows(uses, ["month"], {})
+    shown = [row.result(["month"], has_prices=False, is_measured=False)["pods"] for row in groups]
+    assert [*shown, total.result((), has_prices=False, is_measured=False)["pods"]] == [1, 2, 2]
+
+
 @pytest.mark.parametrize(
     ("since", "until", "parts"),
     [
