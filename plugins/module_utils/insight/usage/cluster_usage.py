@@ -39,11 +39,13 @@ from ...labels import (
     job_name_of,
 )
 from ...listed_namespaces import list_each, or_refusal, whole_cluster_unless
-from ...manifest.problems import enumerated, number_of
+from ...manifest.problems import abridged, number_of
 from ...namespaces import listed_namespaces
 from ...task import Task
 from ..history.past_runs import note_malformed_entry, read_histories, user_of
 from .gpu_usage import Owner, Use, counted_amount, use_of_hold
+
+_NAMED = 3  # namespaces in a note
 
 
 class SeenPod(NamedTuple):
@@ -103,7 +105,7 @@ def read_cluster(task: Task[Any], *, owners: bool = True, every_pod: bool = Fals
     seen.pods = [pod for pod in found if pod is not None and pod.hold.amounts]
     others = (pod for pod in found if pod is not None and not pod.hold.amounts)
     if uncounted := [pod.namespace for pod in others if pod.hold.end is None]:
-        where = enumerated(sorted({*uncounted}), "and")
+        where = abridged(sorted({*uncounted}), _NAMED)
         seen.notes.append(
             f"Devices that pods claim are not counted where the annotation {CLAIMED_DEVICES} does not say how many: "
             f"{number_of(len(uncounted), 'pod')} in {where}"
