@@ -142,6 +142,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 result |= self._execute_module(
                     module_args=self._task_options(environment), task_vars=task_vars, wrap_async=wrap_async
                 )
+            # Since ansible-core 2.19, an object, which can be no option of another task, and no JSON.
+            if not isinstance(result.get("exception", ""), str):
+                del result["exception"]
             if context.transport == "local" and result.get("failed") and isinstance(result.get("msg"), str):
                 result["msg"] = with_requirements_file(result["msg"])
         if self._task.no_log:

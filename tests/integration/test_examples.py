@@ -17,7 +17,7 @@ import pytest
 import yaml
 from kubesim import Cluster
 
-from .ansible import ROOT, Ansible
+from .ansible import ROOT, Ansible, says_while_it_runs
 from .api import Api, eventually
 from .manifests import inference, notebook, training
 from .prometheus_double import prometheus_double, utilized
@@ -137,6 +137,7 @@ def test_the_examples_of_copies(here: Ansible):
     assert (here.directory / "checkpoints" / "latest.pt").read_text() == "latest.pt"
 
 
+@says_while_it_runs
 def test_the_examples_of_logs(here: Ansible):
     jobs = [training("qwen2-7b-sft", environment=DONE), inference("qwen2-7b-chat", environment=CRASHING)]
     assert not here.job(definition=jobs, namespace="team-a").failed

@@ -24,9 +24,11 @@ import pytest
 import yaml
 from kubesim import Cluster, Fault
 
-from .ansible import BIN, Ansible, Run
+from .ansible import BIN, Ansible, Run, says_while_it_runs
 from .cut_proxy import TcpProxy, tcp_proxy
 from .manifests import compute, training
+
+pytestmark = says_while_it_runs
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import socket
 from collections.abc import Iterator
@@ -131,6 +132,7 @@ def test_a_cluster_of_another_inventory_has_its_token_in_a_template(
     (ansible.directory / "ca.pem").write_bytes(east.ca or b"")
     variables = {
         "ansible_connection": "local",
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         "gpuctl_cluster_host": east.url,
         "gpuctl_cluster_ca_cert": "{{ inventory_dir }}/ca.pem",
         "gpuctl_cluster_api_key": "{{ secret_of_east }}",
@@ -397,6 +399,7 @@ def test_time_limits_of_all_clusters_are_one_table(ansible: Ansible) -> None:
     assert "2 jobs with a time limit, 2 warned of." in run.output
 
 
+@pytest.mark.skipif(os.environ.get("GPUCTL_FAST_PATH") == "0", reason="a module keeps no facts")
 def test_a_cluster_that_is_down_last_answered_in_an_earlier_run(ansible: Ansible, silent: str) -> None:
     """Where Ansible keeps facts from one run to the next. Who invents them is not believed."""
     cache = {"ANSIBLE_CACHE_PLUGIN": "jsonfile", "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(ansible.directory / "facts")}

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 from . import kubelet
-from .ansible import Ansible, TaskResult
+from .ansible import Ansible, TaskResult, says_while_it_runs
 from .api import Api, eventually
 from .manifests import compute, inference, training
 from .pools import POOL, Field
@@ -221,7 +220,7 @@ def test_without_permission_to_watch_it_warns_and_polls(ansible: Ansible, api: A
     assert len(recorder.requests) < 60
 
 
-@pytest.mark.skipif(os.environ.get("GPUCTL_FAST_PATH") == "0", reason="a module says nothing before it ends")
+@says_while_it_runs
 def test_a_job_that_exists_is_waited_for_by_its_name(ansible: Ansible, recorder: Recorder, namespace: str):
     ansible.job(definition=training("short"), namespace=namespace)
     recorder.clear()
@@ -240,6 +239,7 @@ def test_a_job_that_exists_is_waited_for_by_its_name(ansible: Ansible, recorder:
     ]
 
 
+@says_while_it_runs
 def test_a_long_wait_shows_its_progress(ansible: Ansible, namespace: str):
     job = inference(resources={"gpu": 4000})
     result = ansible.job(definition=job, namespace=namespace, wait=True, wait_timeout=5, wait_for_nodes=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster import pod_facts
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.alike_pods import AlikePods
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pod_facts import placed_pod
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import CLAIMED_DEVICES
 
@@ -58,8 +59,8 @@ def test_pods_of_a_template_are_worked_out_once(monkeypatch: pytest.MonkeyPatch)
     asked = []
     real = pod_facts.requests_of_pod
     monkeypatch.setattr(pod_facts, "requests_of_pod", lambda pod: asked.append(pod) or real(pod))
-    known: pod_facts.Known = {}
-    found = [placed_pod(copy.deepcopy(pod(name=f"p{index}", uid=f"u{index}")), known) for index in range(50)]
+    alike = AlikePods(pod_facts.amounts_of_pod)
+    found = [placed_pod(copy.deepcopy(pod(name=f"p{index}", uid=f"u{index}")), alike) for index in range(50)]
     assert len(asked) == 1
     assert len({one.uid for one in found}) == 50
     assert len({id(one.requests) for one in found}) == 1  # nor kept more than once
