@@ -205,4 +205,5 @@ def minute(time: str | None) -> str | None:
 
 
 def time_range(result: Mapping[str, Any]) -> str:
+    """``2026-03-01 10:00 to 2026-03-02 10:00 UTC``"""
     return f"{minute(result['start'])} to {minute(result['end'])} UTC"

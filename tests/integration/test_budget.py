@@ -37,7 +37,9 @@ from kubesim import Cluster, Fault
 
 from .api import eventually
 from .manifests import training
+from .pools import SYSTEM
 from .tasks import perform
+from .test_accelerators import ACME, CONFIG_MAP
 
 Row = dict[str, Any]
 TEAM, OBJECT = "team-a", "gpuctl-gpu-hours-until-2031-06-01"
@@ -284,25 +286,15 @@ def test_the_hours_are_true(world: World, clock: Clock) -> None:
     assert weighted["used"] == 36.0 + 10 * 0.25
 
 
-ACME = """
-kind: accelerator
-accelerator: {name: acme}
-noun: Acme NPUs
-singular: Acme NPU
-resource: acme.example/npu
-frameworks: [acme]
-"""
-
-
 def test_accelerators_that_only_the_cluster_knows_count(world: World, clock: Clock) -> None:
     """Whether or not anything that runs asks for them: what is gone held them, too."""
     world.cluster.load(
         [
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpuctl-system"}},
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}},
             {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
-                "metadata": {"name": "gpuctl-accelerators", "namespace": "gpuctl-system"},
+                "metadata": {"name": CONFIG_MAP, "namespace": SYSTEM},
                 "data": {"acme.yml": ACME},
             },
         ]

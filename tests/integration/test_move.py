@@ -104,7 +104,7 @@ def test_a_job_that_waits_moves_to_where_it_runs_now(sites: Sites) -> None:
     for name, changed in (("west", 2), ("north", 0)):
         assert f"{name}: changed={changed} failed=0" in checked.output
         assert f"{name}: changed={changed} failed=0" in run.output
-    assert len(sites.writes) == WRITES, sites.writes
+    assert len(sites.writes) == WRITES, "\n".join(sites.writes)
     assert sites.copies() == ["east"]
     record = sites.record()
     assert (record["cluster"], record["leaving"]) == ("east", "")

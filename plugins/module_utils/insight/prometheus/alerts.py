@@ -257,5 +257,5 @@ _WANTED = {
 
 
 def is_duration(text: str) -> bool:
-    """Whether Prometheus takes it for a duration."""
-    return _DURATION.fullmatch(text) is not None
+    """Whether Prometheus takes it for a duration, and ``seconds_of`` too, which knows no numbers without end."""
+    return _DURATION.fullmatch(text) is not None and seconds_of(text) is not None

@@ -95,6 +95,6 @@ def test_durations(text: str) -> None:
     assert is_duration(text)
 
 
-@pytest.mark.parametrize("text", ["", "5", "m", "30m1h", "-5m", "5 m", "1.5h"])
+@pytest.mark.parametrize("text", ["", "5", "m", "30m1h", "-5m", "5 m", "1.5h", "9999999h"])
 def test_what_is_no_duration(text: str) -> None:
     assert not is_duration(text)
