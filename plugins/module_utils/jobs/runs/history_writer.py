@@ -107,7 +107,8 @@ class HistoryWriter:
             job, workload, own = _job_id(result.plan), result.workload, keys[result.plan.namespace]
             stopped = self._stopping_plans.get(job)
             # When their pods are gone: a Job is only replaced then, all else is waited for.
-            if stopped and result.error is None and _stopping_step(stopped).replaces is (logs is None):
+            is_over = result.error is None and stopped and _stopping_step(stopped).replaces is (logs is None)
+            if stopped and is_over and self._stops_pods(stopped):
                 own.update(self._stopped_keys(stopped, now))
             if workload is None:
                 continue
@@ -190,6 +191,12 @@ class HistoryWriter:
                 hold = hold._replace(end=now.timestamp(), exact=False)
             keys |= pod_keys(uid, hold)
         return keys
+
+    def _stops_pods(self, plan: Plan) -> bool:
+        """Whether pods go on until the plan stops them. What had none ended with the plan, as is recorded before it."""
+        workload = _live_workload(plan)
+        holds = map(hold_of, own_pods(workload, self._pods.get(workload["metadata"]["uid"], ())))
+        return any(hold.start is not None and hold.end is None for hold in holds)
 
     def _read_missing_pods(self, workloads: Mapping[JobId, Object]) -> None:
         missing = {job: one["metadata"]["uid"] for job, one in workloads.items()}

@@ -136,6 +136,21 @@ def test_a_recreation_that_is_refused_ends_a_run_and_begins_another(cluster: Clu
     assert restored["manifest"]["environment"]["image"].endswith(":v1")  # added by the task that changed nothing
 
 
+@pytest.mark.parametrize(
+    ("state", "verb", "gpus", "writes"),
+    [("absent", "delete", 99, 1), ("paused", "patch", 99, 1), ("absent", "delete", 1, 2), ("paused", "patch", 1, 2)],
+)
+def test_the_end_of_what_had_no_node_is_recorded_once(
+    cluster: Cluster, session: Session, state: str, verb: str, gpus: int, writes: int
+) -> None:
+    """However long the server takes: the pods of a job that waits do not hold anything meanwhile."""
+    run(session, training(resources={"cpu": 1, "memory": "1Gi", "gpu": gpus}), wait=gpus == 1)
+    cluster.requests.reset()
+    cluster.faults.add(Fault("latency", verb=verb, path="*/jobs/train", seconds=1.1))
+    run(session, state=state, wait=True)
+    assert len([entry for entry in cluster.requests if entry.writes and entry.path.endswith(HISTORY)]) == writes
+
+
 @pytest.mark.parametrize("state", ["present", "absent"])
 def test_a_run_that_the_server_does_not_end_goes_on(cluster: Cluster, session: Session, state: str) -> None:
     run(session, training())
