@@ -14,8 +14,4 @@ def sparse(fields: Mapping[str, Any]) -> Object:
 
     Kubernetes drops empty values when it decodes an object (Go's omitempty): if sent, they would differ at every run.
     """
-    return {name: value for name, value in fields.items() if not _is_omitted(value)}
-
-
-def _is_omitted(value: Any) -> bool:
-    return value is None or value is False or value in ("", [], {}, ())
+    return {name: value for name, value in fields.items() if value or type(value) in (int, float)}
