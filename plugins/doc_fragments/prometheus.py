@@ -16,6 +16,8 @@ options:
         V(https://prometheus.example.com), V(https://mimir.example.com/prometheus) or
         V(https://vm.example.com/select/0/prometheus).
       - Without it, the module asks the service that O(prometheus_service) names, through the API server.
+      - Pods are told apart by namespace and name, so what it answers has to be about one cluster. Of a server that has the series of
+        several, give what shows one of them, such as a tenant (O(prometheus_tenant)) or a proxy that adds the label of the cluster.
       - Redirects are not followed. A token or password is not sent over C(http://), except to this machine or with
         O(allow_plaintext_credentials).
       - If unset, E(GPUCTL_PROMETHEUS_URL) is used.

@@ -49,16 +49,19 @@ def ago(**time: float) -> str:
 
 @dataclass
 class Usage:
-    """What Prometheus knows of the last hour: by pod, the peak and the hours."""
+    """What Prometheus knows of the last hour: by pod, the peak and the hours. ``elsewhere``: pods of other clusters."""
 
     peaks: dict[str, float] = field(default_factory=dict)
     hours: dict[str, float] = field(default_factory=dict)
+    elsewhere: set[str] = field(default_factory=set)
 
     def answer(self, asked: Asked) -> Reply:
         expression = asked.parameters["query"]
         if expression.startswith("count("):
             return vector()
         values = self.hours if "count_over_time" in expression else self.peaks
+        if "by(cluster," in expression:
+            values = dict.fromkeys(self.elsewhere, 2)
         return vector(*(({"namespace": "default", "pod": pod}, str(value)) for pod, value in values.items()))
 
 
@@ -284,6 +287,18 @@ def test_what_is_not_known_counts_as_use(world: World) -> None:
     world.usage.peaks = {pod: 0.0}
     world.usage.hours[pod] = 0.95
     assert world.job(action="report")["idle"] is True
+
+
+def test_what_a_pod_of_the_same_name_in_another_cluster_uses_says_nothing(world: World) -> None:
+    (pod,) = [pod["metadata"]["name"] for pod in world.pods("train")]
+    world.usage.elsewhere = {pod, "web-0"}
+    report = world.idle(action="report")
+    (row,) = [row for row in report["results"] if row["name"] == "train"]
+    assert (row["idle"], row["coverage"]) == (False, 0.0)
+    assert [warning for warning in report["warnings"] if "several clusters" in warning] == [
+        "Prometheus has series of several clusters (label cluster), and pods of each may have the same names. Name one "
+        f"of this cluster alone, or its prometheus_tenant. What these pods use counts as not known: default/{pod}"
+    ]
 
 
 def test_a_job_that_runs_for_a_short_time_is_not_idle(world: World) -> None:

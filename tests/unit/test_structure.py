@@ -33,7 +33,7 @@ BUDGETS = {
 PACKED = {
     "gpuctl_access_info": 191,
     "gpuctl_advice": 10,
-    "gpuctl_advice_info": 262,
+    "gpuctl_advice_info": 263,
     "gpuctl_budget": 280,
     "gpuctl_copy": 330,
     "gpuctl_doctor": 270,
@@ -42,7 +42,7 @@ PACKED = {
     "gpuctl_expire": 470,
     "gpuctl_extend": 461,
     "gpuctl_fit_info": 427,
-    "gpuctl_idle": 510,
+    "gpuctl_idle": 511,
     "gpuctl_job": 537,
     "gpuctl_job_history": 320,
     "gpuctl_job_history_info": 240,

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from ...accelerators.catalog import DeviceResource, ShareBackend
 from ...quantity import GIB, uniform
 from ..idle.idle_rules import LEAST_COVERAGE, percent, span
+from ..prometheus.promql import SEVERAL_CLUSTERS
 
 GPU, MEMORY, CPU = "resources.gpu", "resources.memory", "resources.cpu"
 SHARE, REPLICAS = "resources.gpu-share", "service.replicas"
@@ -30,11 +31,6 @@ _LEAST_REPLICAS = 2  # One goes on while the other one moves to another node.
 _LARGEST_SHARE = 0.5  # of a GPU's memory: of a larger one, hardly another fits beside it
 _BUSY_SHARE = 0.5  # of a GPU, at the peak: requests wait for a busy one, and samples do not show each burst
 _BRIEF = 600.0  # seconds: a pod that has run for less says nothing, and delays nothing
-
-_SEVERAL_CLUSTERS = (
-    "Prometheus has series of several clusters (label cluster), and pods of each may have the same names. Name one of "
-    "this cluster alone, or its O(prometheus_tenant)"
-)
 
 # What an amount is rounded up to, by the amounts below which it counts.
 _MEMORY_STEPS = ((2 * GIB, GIB // 4), (16 * GIB, GIB), (128 * GIB, 4 * GIB), (math.inf, 16 * GIB))
@@ -381,7 +377,7 @@ def _doubt_of_devices(job: JobEvidence) -> str:
         if pod.shared:
             return "its GPUs are shares of GPUs that other pods use, too"
         if pod.ambiguous:
-            return _SEVERAL_CLUSTERS
+            return SEVERAL_CLUSTERS
         if not pod.devices:
             return f"no exporter tells the use of the accelerators of pod {pod.name}"
         if len(pod.devices) != job.asked.gpus:

@@ -30,7 +30,7 @@ from ..prometheus.history import (
 )
 from ..prometheus.prometheus_answer import Sample
 from ..prometheus.prometheus_client import Prometheus
-from ..prometheus.promql import GPU, POD_INFO, UTILIZATION, Queries, Source, plain_queries
+from ..prometheus.promql import CLUSTERS, GPU, POD_INFO, UTILIZATION, Queries, Source, plain_queries
 from ..prometheus.promql import POD as BY_POD
 from .advice_rules import ContainerUse, DevicePeak, Spread
 
@@ -42,7 +42,6 @@ _DAY = 86_400
 _FINE_STEP, _STEP, _COARSE_STEP = 60, 300, 900
 # cAdvisor's id is the path of a cgroup: …/kubepods-burstable-pod0f1e…_….slice/… or /kubepods/pod0f1e…-…/…
 _UID = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
-_CLUSTERS = f'count by(cluster)({{__name__=~"kube_node_info|kube_pod_info|{UTILIZATION.record}",cluster!=""}})'
 # What no pod has: of memory in bytes, and of CPU in cores. Whoever can be scraped can report anything.
 _MOST_MEMORY, _MOST_CPU = 1e15, 1e5
 
@@ -129,7 +128,7 @@ def recorded_queries(seconds: int, tail: int, below: float) -> dict[str, str]:
             f"sum by({','.join(BY_POD)})(last_over_time({peak_record('gpu_utilization')}[{2 * STEP}s])>=bool {below:g})"
         )
         found[f"busy_{part}"] = f"quantile_over_time({level},({at_once})[{max(seconds - 1, 1)}s:{2 * STEP}s])"
-    return {**found, "clusters": _CLUSTERS}
+    return {**found, "clusters": CLUSTERS}
 
 
 def _with_latest(operator: str, record: str, whole: str, name: str, latest: str) -> str:
@@ -152,7 +151,7 @@ def evidence_queries(queries: Queries, seconds: int, step: int, below: float) ->
         **_spread_queries("memory", f"max by({by})({sizes})>0", over),
         **_spread_queries("cpu", f"max by({by})({CPU})>=0", over),
         "pods_max": f"count by({','.join(LABELS['pods'])})(last_over_time(({labels.pod_info()}){over}))",
-        "clusters": _CLUSTERS,
+        "clusters": CLUSTERS,
     }
 
 

@@ -35,6 +35,7 @@ from ...listed_namespaces import (
     read_permitted,
     whole_cluster_unless,
 )
+from ...manifest.problems import abridged
 from ...namespaces import listed_namespaces
 from ...options import ConcurrencyOptions, option
 from ...policies.policy_rules import IdleLimit, strictest_limits
@@ -46,7 +47,7 @@ from ..prometheus.current_use import recorded_since
 from ..prometheus.prometheus_client import Prometheus, open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from ..prometheus.promql import POD as BY_POD
-from ..prometheus.promql import UTILIZATION, plain_queries
+from ..prometheus.promql import SEVERAL_CLUSTERS, UTILIZATION, ambiguous_pods, plain_queries
 from .given_back import record_given_back
 from .idle_rules import (
     CLEAR,
@@ -312,7 +313,8 @@ def _apply_budgets(task: Task[IdleOptions], idle: Sequence[HeldJob], policy: Idl
 
 
 def _usage(prometheus: Prometheus, idle_for: float, task: Task[Any]) -> dict[tuple[str, str], PodUsage]:
-    """The use of devices by pod. The cluster says which job a pod belongs to, so names are enough."""
+    """The use of devices by pod. The cluster says which job a pod belongs to, so names are enough where each is there
+    once: a Prometheus of several clusters says of a notebook what others use whose namespace and name are the same."""
     early = datetime.now(timezone.utc).timestamp() - idle_for
     queries = plain_queries(catalog(), recorded_since(prometheus, early))
     seconds = int(idle_for)
@@ -320,6 +322,7 @@ def _usage(prometheus: Prometheus, idle_for: float, task: Task[Any]) -> dict[tup
         {
             "peak": queries.peak(UTILIZATION.name, seconds, BY_POD, step=_STEP),
             "hours": queries.measured_hours(seconds, BY_POD, step=_STEP),
+            "ambiguous": ambiguous_pods(),
         }
     )
     for warning in prometheus.warnings:
@@ -330,7 +333,13 @@ def _usage(prometheus: Prometheus, idle_for: float, task: Task[Any]) -> dict[tup
     }
     if prometheus.is_partial:  # What is not known counts as use.
         return {}
-    return {pod: PodUsage(peak, by_pod["hours"].get(pod, 0.0)) for pod, peak in by_pod["peak"].items()}
+    unknown = by_pod.pop("ambiguous").keys() & by_pod["peak"].keys()
+    if unknown:
+        names = abridged(sorted("/".join(pod) for pod in unknown), 5)
+        task.warn(f"{SEVERAL_CLUSTERS}. What these pods use counts as not known: {names}")
+    return {
+        pod: PodUsage(peak, by_pod["hours"].get(pod, 0.0)) for pod, peak in by_pod["peak"].items() if pod not in unknown
+    }
 
 
 def _judge_jobs(

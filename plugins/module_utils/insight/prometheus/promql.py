@@ -70,6 +70,14 @@ ALLOCATED = "namespace_pod:runwhere_gpu_allocated:sum"
 FREE = "node:runwhere_gpu_free:sum"
 ALLOCATABLE = "node:runwhere_gpu_allocatable:sum"
 
+# A Prometheus of several clusters has the label of the cluster: by convention, as an external label of each.
+_OF_CLUSTERS = f'{{__name__=~"kube_node_info|kube_pod_info|{UTILIZATION.record}",cluster!=""}}'
+CLUSTERS = f"count by(cluster)({_OF_CLUSTERS})"
+SEVERAL_CLUSTERS = (
+    "Prometheus has series of several clusters (label cluster), and pods of each may have the same names. Name one of "
+    "this cluster alone, or its O(prometheus_tenant)"
+)
+
 
 class Source(Enum):
     """What a Prometheus has of jobs, the best first."""
@@ -493,6 +501,11 @@ def plain_queries(
 ) -> Queries:
     """The expressions for the profiles in use."""
     return Queries(exporters_of(catalog, names, exporter_jobs), resources_of(catalog, names), source, state_jobs)
+
+
+def ambiguous_pods() -> str:
+    """The pods of which there is one of the same namespace and name in another cluster."""
+    return f"count by(namespace,pod)(count by(cluster,namespace,pod)({workload(_OF_CLUSTERS)}))>1"
 
 
 def reserved_metrics(catalog: Catalog) -> str:

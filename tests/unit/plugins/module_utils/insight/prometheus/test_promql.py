@@ -22,6 +22,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.prometheus
     PodSelection,
     Queries,
     Source,
+    ambiguous_pods,
     plain_queries,
     reserved_metrics,
 )
@@ -277,6 +278,21 @@ def test_devices_have_the_name_of_their_node(tmp_path: Path, label: str) -> None
     given = {series("DCGM_FI_DEV_GPU_TEMP", {**device, label: "n1"}): "60x200"}
     cases = [answer(queries().of_devices("temperature"), ({**device, "hostname": "n1"}, 60))]
     check(tmp_path, [], given, promql_expr_test=cases)
+
+
+@pytest.mark.parametrize("honor", [True, False])
+def test_pods_of_the_same_name_in_two_clusters_are_ambiguous(tmp_path: Path, honor: bool) -> None:
+    def info(pod: str, **labels: str) -> str:
+        own = {"namespace": "team", "pod": pod} if honor else {"exported_namespace": "team", "exported_pod": pod}
+        target = {"namespace": "monitoring", "pod": "kube-state-metrics-1"}
+        return series("kube_pod_info", {**target, **own, **labels})
+
+    # A pod that is known twice, as of two kube-state-metrics, is one.
+    alike = [info("lab-0", cluster="a"), info("lab-0", cluster="b")]
+    others = [info("lab-1", cluster="a", instance=instance) for instance in ("1", "2")]
+    cases = [answer(ambiguous_pods(), ({"namespace": "team", "pod": "lab-0"}, 2))]
+    check(tmp_path, [], dict.fromkeys([*alike, *others], "1x200"), promql_expr_test=cases)
+    check(tmp_path, [], dict.fromkeys([info("lab-0"), *others], "1x200"), promql_expr_test=[answer(ambiguous_pods())])
 
 
 @pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "plain"])
