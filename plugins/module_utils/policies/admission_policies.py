@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..labels import FIELD_MANAGER, MANAGED_BY, POLICY, PREFIX
-from .guards import COUNTED, DEVICES_OF_CLAIM, GUARDS, Guard, general_guards, service_sentence, text, variables
+from .guards import COUNTED, DEVICES_OF_CLAIM, GUARDS, VALUE, Guard, general_guards, service_sentence, text, variables
 from .policy_rules import PolicyRules
 
 Object = dict[str, Any]
@@ -25,7 +25,6 @@ LABEL_VERB, LABEL_GROUP = "label", "runwhere.ai"  # what a role grants to those 
 _ACTIONS = {"deny": ["Deny"], "warn": ["Warn", "Audit"], "audit": ["Audit"]}
 # Server-side apply owns these blocks as a whole, so what the API server adds to them would be a difference.
 _MATCH_DEFAULTS = {"matchPolicy": "Equivalent", "objectSelector": {}}
-_MARK = "\0"
 # What Kubernetes' own controllers create, they create from objects that were checked.
 # Their names depend on --use-service-account-credentials of kube-controller-manager.
 _CONTROLLER = (
@@ -220,7 +219,7 @@ def _validation(policy: PolicyRules, guard: Guard) -> dict[str, str]:
     before, after = {}, {}
     for name, rules in policy.namespaces.items():
         if guard.rule(policy, rules) is not None:
-            before[name], after[name] = guard.sentence(policy, rules).replace("{}", _MARK).split(_MARK)
+            before[name], after[name] = guard.sentence(policy, rules).split(VALUE)
     parts = [_value_of_namespace(before), f"variables.bad_{guard.name}[0]", _value_of_namespace(after)]
     return {
         "expression": f"size(variables.bad_{guard.name}) == 0",
@@ -238,7 +237,7 @@ def _service_parts(policy: PolicyRules) -> Parts:
     allowed = {
         name: rules.service_types for name, rules in policy.namespaces.items() if rules.service_types is not None
     }
-    texts = {name: service_sentence(policy.namespaces[name]).split("{}")[1] for name in allowed}
+    texts = {name: service_sentence(policy.namespaces[name]).split(VALUE)[1] for name in allowed}
     inside = f"request.namespace in {text(allowed)}"
     return {}, [
         {

@@ -26,6 +26,7 @@ from .policy_rules import NamespaceRules, PolicyRules
 
 Values = Iterator[str]
 
+VALUE = "\0"  # the place of the value in a sentence: nothing else that a sentence has can contain it
 ALL_POOLS, ALL_TYPES = "all pools", "all GPU types"
 # Devices of a DeviceClass as an extended resource (KEP-5004).
 CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
@@ -50,8 +51,8 @@ class Guard:
     """One rule. ``place`` is where a manifest says what it is about; ``cel`` and ``found`` are what breaks it. What no
     manifest can ask for has neither place nor ``found``: only the API server looks for it.
 
-    ``rule`` is what limits a namespace, None where the rule does not. ``sentence`` has {} for the value. ``cel`` is a
-    list of texts.
+    ``rule`` is what limits a namespace, None where the rule does not. ``sentence`` has VALUE for the value. ``cel`` is
+    a list of texts.
     """
 
     name: str
@@ -351,9 +352,9 @@ def _secrets(allowed: Sequence[str], pod: Pod) -> Values:
 
 def _path_sentence(policy: PolicyRules, _rules: NamespaceRules) -> str:
     if policy.roots is None:
-        return "system path of the node: {}. Mount a directory with data, or a claim."
+        return f"system path of the node: {VALUE}. Mount a directory with data, or a claim."
     below = f"Use a path below {enumerated(policy.roots, 'or')}, or a claim." if policy.roots else "Use a claim."
-    return f"path of the node that is not allowed: {{}}. {below}"
+    return f"path of the node that is not allowed: {VALUE}. {below}"
 
 
 def _path_cel(policy: PolicyRules) -> str:
@@ -377,7 +378,7 @@ GUARDS: tuple[Guard, ...] = (
         _pools,
         f"!(variables.pool in allowed) && (variables.asks || !(variables.pool in ['', {text(DEFAULT_POOL)}])) ? "
         f"[variables.pool == '' ? {text(ALL_POOLS)} : 'pool ' + variables.pool] : []",
-        lambda policy, rules: f"team {rules.team} may not use {{}}. {_advice('pool ', rules.pools or ())}",
+        lambda policy, rules: f"team {rules.team} may not use {VALUE}. {_advice('pool ', rules.pools or ())}",
     ),
     Guard(
         "gpu_types",
@@ -386,7 +387,7 @@ GUARDS: tuple[Guard, ...] = (
         _types,
         f"!variables.asks ? [] : size(variables.types) == 0 ? [{text(ALL_TYPES)}] : "
         "variables.types.filter(t, !(t in allowed)).map(t, 'GPU type ' + t)",
-        lambda policy, rules: f"team {rules.team} may not use {{}}. {_advice('GPU type ', rules.gpu_types or ())}",
+        lambda policy, rules: f"team {rules.team} may not use {VALUE}. {_advice('GPU type ', rules.gpu_types or ())}",
     ),
     Guard(
         "priorities",
@@ -397,7 +398,7 @@ GUARDS: tuple[Guard, ...] = (
         f"(variables.asks ? [{text(_NO_CLASS)}] : []) : "
         "allowed.exists(p, 'gpuctl-' + p == variables.spec.priorityClassName) ? [] : "
         "[variables.spec.priorityClassName.replace('gpuctl-', '')]",
-        lambda policy, rules: f"team {rules.team} may not use priority {{}}. {_advice('', rules.priorities or ())}",
+        lambda policy, rules: f"team {rules.team} may not use priority {VALUE}. {_advice('', rules.priorities or ())}",
     ),
     Guard(
         "max_gpus_per_job",
@@ -406,7 +407,7 @@ GUARDS: tuple[Guard, ...] = (
         _too_many,
         "variables.total > allowed ? [string(variables.total)] : []",
         lambda policy, rules: (
-            f"{{}} GPUs in a job, more than team {rules.team} may use. Use at most {rules.max_gpus_per_job}."
+            f"{VALUE} GPUs in a job, more than team {rules.team} may use. Use at most {rules.max_gpus_per_job}."
         ),
     ),
     Guard(
@@ -416,8 +417,8 @@ GUARDS: tuple[Guard, ...] = (
         _uncounted,
         "variables.resources.filter(l, l.exists(r, !(r in allowed))).map(l, l.filter(r, !(r in allowed))[0])",
         lambda policy, rules: (
-            f"accelerators that the quota of team {rules.team} does not count: {{}}. If they are new, the policy has "
-            f"to be applied again."
+            f"accelerators that the quota of team {rules.team} does not count: {VALUE}. If they are new, the policy "
+            f"has to be applied again."
         ),
     ),
     Guard(
@@ -428,7 +429,7 @@ GUARDS: tuple[Guard, ...] = (
         "[has(variables.spec.serviceAccountName) && variables.spec.serviceAccountName != '' ? "
         "variables.spec.serviceAccountName : 'default'].filter(a, !(a in allowed))",
         lambda policy, rules: (
-            f"team {rules.team} may not use service account {{}}. {_advice('', rules.service_accounts or ())}"
+            f"team {rules.team} may not use service account {VALUE}. {_advice('', rules.service_accounts or ())}"
         ),
     ),
     Guard(
@@ -439,7 +440,7 @@ GUARDS: tuple[Guard, ...] = (
         "has(variables.spec.imagePullSecrets) ? variables.spec.imagePullSecrets.map(s, has(s.name) ? s.name : '')"
         ".filter(s, !(s in allowed)) : []",
         lambda policy, rules: (
-            f"team {rules.team} may not use pull secret {{}}. {_advice('', rules.image_pull_secrets or ())}"
+            f"team {rules.team} may not use pull secret {VALUE}. {_advice('', rules.image_pull_secrets or ())}"
         ),
     ),
 )
@@ -467,7 +468,7 @@ def general_guards(policy: PolicyRules) -> Iterator[Guard]:
             _images,
             f"variables.images.filter(i, !{registries}.exists(r, i.startsWith(r + '/') || (r.contains('/') && "
             "(i == r || i.startsWith(r + ':') || i.startsWith(r + '@')))))",
-            lambda policy, rules: f"image that is not allowed: {{}}. {_advice('', policy.registries or ())}",
+            lambda policy, rules: f"image that is not allowed: {VALUE}. {_advice('', policy.registries or ())}",
         )
     if not policy.host_network:
         yield Guard(
@@ -480,7 +481,7 @@ def general_guards(policy: PolicyRules) -> Iterator[Guard]:
             "(has(variables.spec.hostIPC) && variables.spec.hostIPC ? ['hostIPC'] : []) + "
             "(variables.containers.exists(c, has(c.ports) && c.ports.exists(p, has(p.hostPort) && p.hostPort > 0)) ? "
             f"['hostPort'] : []) + ({_probe_cel()} ? ['the host of probes'] : [])",
-            lambda policy, rules: "pods may not use {} of the node. Remove it.",
+            lambda policy, rules: f"pods may not use {VALUE} of the node. Remove it.",
         )
     if not policy.privileged:
         options = "{0}.windowsOptions) && has({0}.windowsOptions.hostProcess) && {0}.windowsOptions.hostProcess"
@@ -496,7 +497,7 @@ def general_guards(policy: PolicyRules) -> Iterator[Guard]:
             "['capabilities beyond those of the Pod Security level baseline'] : []) + "
             f"(variables.contexts.exists(s, has({options.format('s')}) || (has(variables.spec.securityContext) && "
             f"has({options.format('variables.spec.securityContext')}) ? ['hostProcess'] : [])",
-            lambda policy, rules: "pods may not use {}. Remove it.",
+            lambda policy, rules: f"pods may not use {VALUE}. Remove it.",
         )
 
 
@@ -510,12 +511,12 @@ def broken_rules(policy: PolicyRules, namespace: str, objects: Sequence[Object])
         allowed = guard.rule(policy, rules)
         found = guard.found(allowed, pod) if guard.found and allowed is not None else ()
         for value in dict.fromkeys(found):
-            yield guard.place, f"{policy.source}: {guard.sentence(policy, rules).replace('{}', value)}"
+            yield guard.place, f"{policy.source}: {guard.sentence(policy, rules).replace(VALUE, value)}"
     for obj in objects[1:]:
         type_ = obj["spec"].get("type", "ClusterIP") if obj["kind"] == "Service" else None
         if type_ and rules.service_types is not None and type_ not in rules.service_types:
-            yield "service", f"{policy.source}: {service_sentence(rules).replace('{}', type_)}"
+            yield "service", f"{policy.source}: {service_sentence(rules).replace(VALUE, type_)}"
 
 
 def service_sentence(rules: NamespaceRules) -> str:
-    return f"type of Service that is not allowed: {{}}. {_advice('', rules.service_types or ())}"
+    return f"type of Service that is not allowed: {VALUE}. {_advice('', rules.service_types or ())}"

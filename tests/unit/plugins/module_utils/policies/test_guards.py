@@ -162,6 +162,18 @@ def _kind(sentence: str) -> str:
     return next(word for word in known if word in sentence.partition("): ")[2].replace("all GPU types", "GPU type"))
 
 
+def test_a_path_has_braces() -> None:
+    policy = rules(host_paths={"roots": ["/data/{}"]})
+    spec = {"containers": [MAIN], "volumes": [{"name": "v", "hostPath": {"path": "/srv/{}"}}]}
+    workload = {"kind": "Job", "metadata": {"name": "x"}, "spec": {"template": {"spec": spec}}}
+    refusal = (
+        "policy company (gpu-admins@example.com): path of the node that is not allowed: /srv/{}. "
+        "Use a path below /data/{}, or a claim."
+    )
+    assert [sentence for _place, sentence in broken_rules(policy, "free", [workload])] == [refusal]
+    assert by_cel(policy, workload, "free") == {refusal}
+
+
 MAIN: Object = {"name": "main", "image": "registry.example.com/x:1"}
 BARE: Object = {"containers": [MAIN]}
 
