@@ -30,7 +30,7 @@ description:
     again, with a warning, so that two tasks never leave a mixture of both.
   - With C(pod_security) in the manifest, the namespaces enforce that Pod Security Standard, also those that the quota did not
     create. The module warns of what it forbids, and of running pods that violate it; they continue. Without it, or when the
-    quota is removed, the labels that it has set are removed. Those that others have set are kept.
+    quota is removed, the labels that it has set are removed. Those that a policy or others have set are kept.
   - C(gpu_hours) of a namespace is only recorded, in an annotation of the ResourceQuota. M(runwhere.gpuctl.gpuctl_budget) counts and enforces it.
   - A namespace can belong to one quota only. The module reports unmanaged ResourceQuotas, but does not change them.
   - In a namespace that it creates, the module grants access to accounts that M(runwhere.gpuctl.gpuctl_rbac) has given a level for

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..cluster.status import is_terminating, why_terminating
@@ -30,10 +30,11 @@ _MOST_NAMES = 10
 
 @dataclass(frozen=True)
 class LiveQuotas:
-    """Namespaces by name; all ResourceQuotas and LimitRanges by namespace, managed by us or not."""
+    """Namespaces by name; all ResourceQuotas and LimitRanges by namespace, managed by us or not; levels of policies."""
 
     namespaces: dict[str, Object]
     objects: dict[str, list[Object]]
+    levels: Mapping[str, str] = field(default_factory=dict)
 
     def namespace(self, name: str) -> Object | None:
         """None also for a terminating namespace, whose objects are deleted with it."""
@@ -65,6 +66,8 @@ class LiveQuotas:
 
 def read_live_quotas(client: Client) -> LiveQuotas:
     """Three lists of the whole cluster: only they show where a quota is that its manifest no longer names."""
+    from .policy_levels import levels_of_policies
+
     try:
         kinds = (NAMESPACE, RESOURCE_QUOTA, LIMIT_RANGE)
         namespaces, quotas, limits = run_concurrently(client.list_objects, kinds, client.concurrency)
@@ -78,7 +81,8 @@ def read_live_quotas(client: Client) -> LiveQuotas:
     objects: dict[str, list[Object]] = defaultdict(list)
     for obj in (*quotas, *limits):
         objects[obj["metadata"]["namespace"]].append(obj)
-    return LiveQuotas({obj["metadata"]["name"]: obj for obj in namespaces}, dict(objects))
+    by_name = {obj["metadata"]["name"]: obj for obj in namespaces}
+    return LiveQuotas(by_name, dict(objects), levels_of_policies(client, namespaces))
 
 
 def contents_lost(client: Client, namespaces: Iterable[str], ignored_jobs: Collection[str] = ()) -> list[str]:

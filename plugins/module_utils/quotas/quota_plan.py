@@ -73,7 +73,7 @@ def plan_quotas(quotas: Sequence[Quota], live: LiveQuotas, options: DeclaringOpt
             if namespace not in quota.namespaces and _may_remove(quota.quota.name, namespace, objects, options, result):
                 moved = any(namespace in each.namespaces for each in quotas)
                 freed = None if moved else live.namespace(namespace)
-                result.plans.append(_removal(quota.quota.name, namespace, objects, freed))
+                result.plans.append(_removal(quota.quota.name, namespace, objects, freed, live))
     return result
 
 
@@ -116,7 +116,7 @@ def plan_quota_removal(
             result.blockers += _unmanaged_with_same_name(quota, namespace, live)
         present = live.namespace(namespace)
         shared = _others_in(namespace, {q for q, n in targets if n == namespace}, live)
-        plan = _removal(quota, namespace, objects, None if shared else present)
+        plan = _removal(quota, namespace, objects, None if shared else present, live)
         if delete_namespaces and present:
             kept = _why_kept(present, {q for q, n in targets if n == namespace}, live)
             if kept:
@@ -136,7 +136,8 @@ def _quota_plan(quota: Quota, namespace: str, live: LiveQuotas, result: QuotaPla
     result.blockers += _unmanaged_with_same_name(name, namespace, live)
     present = live.namespaces.get(namespace)
     managed = live.namespace(namespace) is None or is_managed(present or {})
-    desired = quota_objects.namespace(namespace, managed=managed, pod_security=quota.pod_security)
+    level = quota.pod_security or live.levels.get(namespace)
+    desired = quota_objects.namespace(namespace, managed=managed, pod_security=level)
     its = (obj for obj in live.in_namespace(namespace) if quota_name_of(obj) == name)
     left = {(obj["kind"], obj["metadata"]["name"]): obj for obj in its}
 
@@ -169,15 +170,16 @@ def _without_keys(step: Step, keys: Iterable[str]) -> Step:
     return replace(step, action=Action.UPDATE, changes=(*step.changes, *dropped))
 
 
-def _removal(quota: str | None, namespace: str, objects: Iterable[Object], freed: Object | None) -> Plan:
+def _removal(quota: str | None, namespace: str, objects: list[Object], freed: Object | None, live: LiveQuotas) -> Plan:
     """The ResourceQuota first: without its LimitRange it would reject pods.
 
-    ``freed`` is the namespace if no quota is left in it. What pod_security has set there is removed then.
+    ``freed`` is the namespace if no quota is left in it. What its pod_security has set there is removed then.
     """
     ordered = sorted(objects, key=lambda obj: obj["kind"] != "ResourceQuota")
     steps = [Step(Action.DELETE, {}, obj) for obj in ordered if not is_terminating(obj)]
     if freed and is_owned(freed, ("metadata", "labels", POD_SECURITY_ENFORCED), FIELD_MANAGER):
-        desired = quota_objects.namespace(namespace, managed=is_managed(freed))
+        level = live.levels.get(namespace)
+        desired = quota_objects.namespace(namespace, managed=is_managed(freed), pod_security=level)
         steps.append(step_for(desired, freed))
     return Plan(quota or "", namespace, "quota", tuple(steps))
 

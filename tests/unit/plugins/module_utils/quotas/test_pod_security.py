@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.access.policy import MODULE as POLICY
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.objects.priority import PRIORITIES, priority_class
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER, MANAGED
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota import MODULE
@@ -14,7 +15,9 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_info 
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_objects import namespace, resource_quota
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quotas.quota_options import QuotaOptions
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task
+from kubesim import Cluster
 
+from ..jobs.sessions import Session
 from ..kube.conversation import Exchange, conversation
 from .test_quota_plan import quota
 
@@ -90,3 +93,27 @@ def test_levels_are_read_of_the_allowed_namespaces_only() -> None:
         options = QuotaInfoOptions(allowed_namespaces=["team"])
         (row,) = INFO.run(Task(options, params, False, print, lambda values: None))["results"]
     assert row["pod_security"] == "baseline"
+
+
+def test_a_quota_keeps_the_level_of_a_policy() -> None:
+    with Cluster(nodes=0, controllers=False).running() as cluster:
+        session = Session(cluster)
+        declared = {"kind": "quota", "quota": {"name": "q"}, "users": TEAM}
+
+        def enforce(level: str | None) -> bool:
+            teams = {"team": {"pod_security": level} if level else {}}
+            policy = {"kind": "policy", "policy": {"name": "company"}, "teams": teams}
+            return bool(session.run(POLICY, definition=policy)["changed"])
+
+        def level() -> str | None:
+            (row,) = session.run(INFO, namespaces=["team"])["results"]
+            return str(row["pod_security"]) if row["pod_security"] else None
+
+        session.run(MODULE, definition=declared)
+        assert enforce("baseline")
+        assert not session.run(MODULE, definition=declared)["changed"]
+        assert level() == "baseline"
+        assert not enforce("baseline")
+        enforce(None)
+        assert session.run(MODULE, definition=declared)["changed"]
+        assert level() is None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -208,6 +209,16 @@ def test_pod_security_of_others_is_left_alone() -> None:
     assert changed_labels(plan_quotas([declared], before)) == {}
     removed = plan_quota_removal([declared], None, None, before, delete_namespaces=False)
     assert changed_labels(removed) == {}
+
+
+def test_pod_security_of_a_policy_stays() -> None:
+    before, declared = replace(applied(quota("q", "baseline", **TEAM)), levels={"team": "baseline"}), quota("q", **TEAM)
+    assert changed_labels(plan_quotas([declared], before)) == {}
+    assert changed_labels(plan_quota_removal([declared], None, None, before, delete_namespaces=False)) == {}
+    stricter = quota("q", "restricted", **TEAM)
+    assert changed_labels(plan_quotas([stricter], before)) == {"team": "restricted"}
+    planned = plan_quota_removal([stricter], None, None, applied(stricter), delete_namespaces=False)
+    assert changed_labels(planned) == {"team": "removed"}
 
 
 @pytest.mark.parametrize(
