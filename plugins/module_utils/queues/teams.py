@@ -44,7 +44,7 @@ class Team:
 
 
 def teams_in(resource_quotas: Iterable[Mapping[str, Any]]) -> list[Team]:
-    """The namespaces with a quota of ours. Other ResourceQuotas limit them, too."""
+    """The namespaces with a quota of gpuctl_quota. Other ResourceQuotas limit them, too, also those of policies."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for obj in resource_quotas:
         # With less than it uses, a queue would let others preempt what runs. A used-up budget stops nothing.
@@ -52,7 +52,7 @@ def teams_in(resource_quotas: Iterable[Mapping[str, Any]]) -> list[Team]:
             found.setdefault(obj["metadata"]["namespace"], []).append(obj)
     teams = []
     for namespace, quotas in sorted(found.items()):
-        own = [obj for obj in quotas if labels.is_managed(obj)]
+        own = [obj for obj in quotas if labels.is_managed(obj) and labels.QUOTA in obj["metadata"]["labels"]]
         if own:
             shares = {pool: share for obj in own for pool, share in shares_of(obj).items()}
             # One of others with scopes limits only some of the pods, so it says nothing about the sum.

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.accelerators.hardware import PoolHardware
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.access.workspace_objects import count_quota
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_declarations import Declaration, PoolQueue
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER, MANAGED_BY
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import FIELD_MANAGER, MANAGED_BY, QUOTA
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.namespace_objects import accelerator_quota
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.policies.policy_rules import PolicyRules
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.quantity import parse
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.provide_queues import queue_objects
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.queues.teams import (
@@ -52,7 +55,7 @@ def test_a_namespace_gets_no_more_than_its_quota():
 
 
 def resource_quota(text: str, name: str = "q-a", **hard: str) -> dict[str, Any]:
-    labels = {"app.kubernetes.io/managed-by": "runwhere.gpuctl"}
+    labels = {MANAGED_BY: FIELD_MANAGER, QUOTA: "q"}
     metadata = {"name": name, "namespace": "a", "labels": labels, "annotations": {"runwhere.ai/shares": text}}
     return {"metadata": metadata, "spec": {"hard": hard} if hard else {}}
 
@@ -70,11 +73,18 @@ def test_a_namespace_without_a_quota_of_ours_is_no_team():
     assert teams_in([{"metadata": {"namespace": "a", "name": "q", "labels": {}}, "spec": {}}]) == []
 
 
+def test_a_namespace_with_limits_of_a_policy_or_a_workspace_alone_is_no_team() -> None:
+    policy = accelerator_quota(PolicyRules("company"), "a", {GPU: 4})
+    assert teams_in([policy, count_quota("a", {"jobs.batch": 9})]) == []
+    (team,) = teams_in([resource_quota("{}"), policy])
+    assert team.limit(GPU) == 4
+
+
 def test_a_quota_of_ours_limits_its_team_also_where_it_does_not_count_opportunistic_jobs() -> None:
     """Queues admit by sums: what they admit beyond the quota would be refused its pods."""
     scope = {"scopeName": "PriorityClass", "operator": "NotIn", "values": ["gpuctl-opportunistic"]}
     spec = {"hard": {"requests.nvidia.com/gpu": "4"}, "scopeSelector": {"matchExpressions": [scope]}}
-    own = {"metadata": {"name": "q", "namespace": "a", "labels": {MANAGED_BY: FIELD_MANAGER}}, "spec": spec}
+    own = {"metadata": {"name": "q", "namespace": "a", "labels": {MANAGED_BY: FIELD_MANAGER, QUOTA: "q"}}, "spec": spec}
     other = {"metadata": {"name": "o", "namespace": "a"}, "spec": {**spec, "hard": {"requests.nvidia.com/gpu": "1"}}}
     (team,) = teams_in([own, other])
     assert team.limit("nvidia.com/gpu") == 4
