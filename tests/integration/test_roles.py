@@ -161,6 +161,11 @@ def test_manifests_of_other_kinds_are_passed_over(ansible: Ansible, recorder: Re
         ("pools", {"pools_state": "running"}, ["pools_state", "one of"]),
         ("rbac", {"rbac_accounts": [{"level": "read"}]}, ["name", "rbac_accounts"]),
         ("rbac", {"rbac_accounts": [{"name": "a", "level": "root"}]}, ["level", "one of"]),
+        (
+            "rbac",
+            {"rbac_accounts": [{"name": "a", "level": "read", "namespaces": []}]},
+            ["namespaces", "must not be empty"],
+        ),
     ],
 )
 def test_a_wrong_variable_is_reported_before_any_request(
