@@ -176,7 +176,7 @@ def policy_name(config_map: Mapping[str, Any]) -> str | None:
 def job_name_of(obj: Mapping[str, Any]) -> str | None:
     """The job that an object belongs to: its label ``app``, else (on pods of other tools' Jobs) ``job-name``."""
     labels = obj["metadata"].get("labels") or {}
-    return labels.get(APP) or labels.get("job-name")
+    return None if STACK in labels else labels.get(APP) or labels.get("job-name")  # A vendor's software is no job.
 
 
 def pool_of_workload(workload: Mapping[str, Any]) -> str:

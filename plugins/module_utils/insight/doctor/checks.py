@@ -21,7 +21,6 @@ from ...kube.features import COMPLETE, DEVICE_CLAIMS, OLDEST, minor_version, mis
 from ...kube.resources import NATIVE_VERSION
 from ...kube.times import read_time
 from ...labels import (
-    APP,
     GPU_TYPE,
     GPU_TYPE_INTERNAL,
     KUEUE_QUEUE,
@@ -29,6 +28,7 @@ from ...labels import (
     POOLS_LEASE,
     SYSTEM_NAMESPACE,
     is_managed,
+    job_name_of,
     priority_class_name,
 )
 from ...manifest.problems import abridged, qualified_name
@@ -512,7 +512,7 @@ def _orphans(snapshot: Snapshot) -> Iterator[Finding]:
     parts = [obj for obj in snapshot.services if is_managed(obj)] + snapshot.autoscalers + snapshot.config_maps
     for obj in parts:
         namespace = obj["metadata"]["namespace"]
-        job = (obj["metadata"].get("labels") or {}).get(APP)
+        job = job_name_of(obj)
         if not job or (namespace, job) in jobs or not _is_settled(snapshot, obj["metadata"].get("creationTimestamp")):
             continue
         hint = f"Delete job {job} in namespace {namespace} with gpuctl_job, which deletes all of its objects."
