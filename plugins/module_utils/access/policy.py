@@ -40,13 +40,14 @@ from ..kube.resources import (
     RESOURCE_QUOTA,
     Resource,
 )
-from ..labels import MANAGED, POD_SECURITY_ENFORCED, POLICY, SYSTEM_NAMESPACE, is_managed, policy_name
+from ..labels import MANAGED, POLICY, QUOTA, SYSTEM_NAMESPACE, is_managed, pod_security_of, policy_name
 from ..namespaces import NamespaceOptions, allowed_namespaces, namespace_problem
 from ..options import DeclaringOptions, option
 from ..policies.admission_policies import admission_objects
 from ..policies.counted import counted_names, is_limited, pool_problems
 from ..policies.namespace_objects import namespace_objects
 from ..policies.policy_rules import PolicyRules, policy_config_map, read_rules, rules_of
+from ..quotas.policy_levels import has_level_of_ours, read_policies
 from ..quotas.quota_objects import namespace as namespace_object
 from ..task import ModuleSpec, Task, TaskFailed
 
@@ -103,9 +104,7 @@ def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
     client, options = task.client(), task.options
     if problems := list(_not_allowed(task, rules)):
         raise TaskFailed.before_any_write(f"policy {name}: {problem}" for problem in problems)
-    namespaces = (
-        {obj["metadata"]["name"]: obj for obj in client.list_objects(NAMESPACE, metadata_only=True)} if rules else {}
-    )
+    namespaces = {obj["metadata"]["name"]: obj for obj in client.list_objects(NAMESPACE, metadata_only=True)}
     here = [each for each, obj in namespaces.items() if not is_terminating(obj)]
 
     def read(resource: Resource) -> list[Object]:
@@ -136,6 +135,7 @@ def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
     source = options.source if is_own or not (limited and declaring) else None
     steps += [_step(obj, live.pop(object_id(obj), None), source) for obj in desired]
     steps += [Step(Action.DELETE, {}, obj) for obj in _in_order(live.values()) if not is_terminating(obj)]
+    steps += _released(client, name, [before for obj in declaring if (before := read_rules(obj))], rules, namespaces)
     plan = Plan(name, "", "policy", tuple(steps))
     if declaring and not is_own and plan.changed:
         adopted = all(recorded_source(obj) in own_sources(options) for obj in declaring)
@@ -219,19 +219,36 @@ def _secured(rules: PolicyRules, namespaces: dict[str, Object]) -> list[Step]:
         if live is None or is_terminating(live) or own.pod_security is None:
             continue
         desired = namespace_object(name, managed=is_managed(live), pod_security=own.pod_security)
-        if (live["metadata"].get("labels") or {}).get(POD_SECURITY_ENFORCED) != own.pod_security:
+        if pod_security_of(live) != own.pod_security:
             steps.append(step_for(desired, live))
     return steps
 
 
+def _released(
+    client: Client, name: str, former: Iterable[PolicyRules], rules: PolicyRules | None, namespaces: dict[str, Object]
+) -> Iterator[Step]:
+    """The namespaces that lose the Pod Security level that the policy gave them. One with a quota of gpuctl_quota keeps
+    it until that is applied: the quota may say the same."""
+    kept = rules.levels if rules else {}
+    left = {place: level for each in former for place, level in each.levels.items() if place not in kept}
+    if not left:
+        return
+    others = {place for other in read_policies(client) if other.name != name for place in other.levels}
+    quotas = client.list_objects(RESOURCE_QUOTA, labels=f"{MANAGED},{QUOTA}", metadata_only=True)
+    others |= {obj["metadata"]["namespace"] for obj in quotas}
+    for place in sorted(left.keys() & namespaces.keys() - others):
+        live = namespaces[place]
+        if has_level_of_ours(live) and pod_security_of(live) == left[place] and not is_terminating(live):
+            yield step_for(namespace_object(place, managed=is_managed(live)), live)
+
+
 def _contested_levels(client: Client, rules: PolicyRules, secured: Iterable[Step]) -> Iterator[str]:
     """Namespaces to which another policy gives another level: each task would undo what the one before has set."""
-    found = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POLICY}")
-    others = [other for obj in found if (other := read_rules(obj)) and other.name != rules.name]
+    others = [other for other in read_policies(client) if other.name != rules.name]
     for namespace in (str(step.identity["metadata"]["name"]) for step in secured):
         for other in others:
-            level = other.namespaces[namespace].pod_security if namespace in other.namespaces else None
-            if level not in (None, rules.namespaces[namespace].pod_security):
+            level = other.levels.get(namespace)
+            if level not in (None, rules.levels[namespace]):
                 yield (
                     f"policy {rules.name}: {other.source} gives namespace {namespace} the Pod Security level {level}. "
                     f"Remove pod_security from one of the two policies, or give both the same."

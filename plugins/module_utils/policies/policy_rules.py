@@ -87,6 +87,11 @@ class PolicyRules:
     namespaces: Mapping[str, NamespaceRules] = field(default_factory=dict)
 
     @property
+    def levels(self) -> dict[str, str]:
+        """The Pod Security levels of the namespaces that have one."""
+        return {name: own.pod_security for name, own in self.namespaces.items() if own.pod_security is not None}
+
+    @property
     def source(self) -> str:
         """Who says so, as sentences about what is not allowed begin."""
         return f"policy {self.name} ({self.contact})" if self.contact else f"policy {self.name}"
