@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..cluster.pool_declarations import HARDWARE, Declaration, declarations_in
+from ..cluster.pool_declarations import HARDWARE, QUEUE, Declaration, declarations_in
 from ..engine.node_writer import LabelChange, NodeWriter, WriteResult
 from ..engine.plan import Action, Plan, Step
 from ..kube.client import Client
@@ -218,7 +218,7 @@ class _ConfigMapWriter:
             return 0
         wanted = step.desired["metadata"]
         annotations = {DESCRIPTION: None, SOURCE: None, **wanted.get("annotations", {})}
-        data = {**({HARDWARE: None} if HARDWARE in (step.live.get("data") or {}) else {}), **step.desired["data"]}
+        data = {HARDWARE: None, QUEUE: None, **step.desired["data"]}  # A merge patch removes what is null.
         patch = {"metadata": {"labels": wanted["labels"], "annotations": annotations}, "data": data}
         written = self.client.merge_patch(CONFIG_MAP, metadata, patch, dry_run=self.check_mode)
         return version_of(written["metadata"])

@@ -11,6 +11,10 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pool_decla
     pool_config_map,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.declaration import declarations_after
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.pools.pool import MODULE
+from kubesim import Cluster
+
+from ..jobs.sessions import Session
 
 POOL = Declaration("train", "大模型训练", {"gpu-2.example.com": "A100-100G", "gpu-1": None, "1e3": "1e3"})
 
@@ -52,3 +56,21 @@ def test_declarations_follow_labels() -> None:
         "a": {},
         "b": {"n3": "T4", "n1": None},
     }
+
+
+def test_what_a_pool_no_longer_declares_goes_from_its_config_map() -> None:
+    with Cluster(nodes=1, controllers=False, addons={"kueue"}).running() as cluster:
+        session = Session(cluster)
+
+        def declare(**fields: str) -> bool:
+            definition = {"kind": "pool", "pool": {"name": "a"}, "nodes": ["node-1"], **fields}
+            return bool(session.run(MODULE, definition=definition)["changed"])
+
+        def declared() -> set[str]:
+            return set(cluster.call(lambda: cluster.registry.get("ConfigMap", "gpuctl-system", "pool-a"))["data"])
+
+        declare(queue="kueue", rdma_resource="rdma/hca")
+        assert declared() == {"nodes", "hardware", "queue"}
+        assert declare()
+        assert declared() == {"nodes"}
+        assert not declare()
