@@ -62,8 +62,8 @@ class Field:
 @pytest.fixture
 def field(monkeypatch: pytest.MonkeyPatch) -> Iterator[Field]:
     with Cluster(nodes=4, controllers=False).running() as cluster:
-        found, now = Field(cluster), lease_module._boot_seconds
-        monkeypatch.setattr(lease_module, "_boot_seconds", lambda: now() + found.elapsed)
+        found = Field(cluster)
+        monkeypatch.setattr(lease_module, "_boot_seconds", lambda: found.elapsed)
         monkeypatch.setattr(lease_module, "_RENEWED_EVERY", 3600.0)  # as if suspended
         found.declare({"first": ()})
         yield found
