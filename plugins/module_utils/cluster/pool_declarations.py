@@ -158,6 +158,7 @@ QUEUE = "queue"
 NATIVE, MULTIKUEUE = "native", "multikueue"  # Kubernetes itself, which knows no teams; other clusters, which know them
 QUEUE_BACKENDS = ("kueue", "volcano", NATIVE, MULTIKUEUE)
 _LIMITS = ("borrowing_limit", "lending_limit")
+_PREEMPTIONS = ("never", "reclaim", "priority")
 
 
 def queue_fields(queue: PoolQueue | None) -> dict[str, Any]:
@@ -177,7 +178,7 @@ def _parse_queue(text: str | None) -> tuple[PoolQueue | None, bool]:
         return None, True
     limits = {name: fields[name] for name in _LIMITS if name in fields}
     preemption = fields.get("preemption", PoolQueue.preemption)
-    if not all(isinstance(limit, int) for limit in limits.values()) or not isinstance(preemption, str):
+    if not all(isinstance(limit, int) for limit in limits.values()) or preemption not in _PREEMPTIONS:
         return None, True
     return PoolQueue(backend, preemption=preemption, **limits), False
 

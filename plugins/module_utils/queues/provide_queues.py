@@ -38,8 +38,12 @@ class QueueChanges:
 
 
 def queued_pools(pools: Mapping[str, Declaration | None]) -> dict[str, Declaration]:
-    """Those whose queue consists of objects."""
-    return {name: pool for name, pool in pools.items() if pool and pool.queue and BACKENDS[pool.queue.backend].kinds}
+    """Those whose queue consists of objects, or may do: of a declaration that cannot be read, they stay as they are."""
+
+    def is_queued(pool: Declaration) -> bool:
+        return bool(BACKENDS[pool.queue.backend].kinds if pool.queue else pool.problem)
+
+    return {name: pool for name, pool in pools.items() if pool and is_queued(pool)}
 
 
 def backend_problems(client: Client, pools: Mapping[str, Declaration | None]) -> Iterator[str]:
@@ -127,12 +131,16 @@ def _plans(
     )
     teams = teams_in(quotas_after(quotas))
     desired: list[Object] = []
-    for pool in pools.values():
+    unread = {name for name, pool in pools.items() if not pool.queue}
+    for name, pool in pools.items():
+        if name in unread:
+            task.warn(f"{pool.problem} Until then, its queue stays as it is.")
+            continue
         capacity = capacity_of(pool, nodes)
         desired += queue_objects(pool, capacity, teams)
         for problem in share_problems(pool, capacity, teams):
             task.warn(problem)
-    return plan_queues(desired, [obj for objects in live for obj in objects])
+    return plan_queues(desired, [obj for objects in live for obj in objects if _pool_label(obj) not in unread])
 
 
 def queue_objects(pool: Declaration, capacity: Capacity, teams: Sequence[Team]) -> list[Object]:
