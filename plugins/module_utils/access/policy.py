@@ -47,7 +47,8 @@ from ..policies.admission_policies import admission_objects
 from ..policies.counted import counted_names, is_limited, pool_problems
 from ..policies.namespace_objects import namespace_objects
 from ..policies.policy_rules import PolicyRules, policy_config_map, read_rules, rules_of
-from ..quotas.policy_levels import has_level_of_ours, read_policies
+from ..quotas.policy_levels import read_policies
+from ..quotas.quota_objects import has_level_of_ours
 from ..quotas.quota_objects import namespace as namespace_object
 from ..task import ModuleSpec, Task, TaskFailed
 
@@ -104,17 +105,18 @@ def plan_policy(task: Task[Any], name: str, rules: PolicyRules | None) -> Plan:
     client, options = task.client(), task.options
     if problems := list(_not_allowed(task, rules)):
         raise TaskFailed.before_any_write(f"policy {name}: {problem}" for problem in problems)
-    namespaces = {obj["metadata"]["name"]: obj for obj in client.list_objects(NAMESPACE, metadata_only=True)}
-    here = [each for each, obj in namespaces.items() if not is_terminating(obj)]
 
     def read(resource: Resource) -> list[Object]:
         return client.list_objects(resource, labels=f"{MANAGED},{POLICY}={name}")
 
-    found = run_concurrently(read, KINDS, client.concurrency)
-    live = {object_id(obj): obj for objects in found for obj in objects}
+    own = run_concurrently(read, KINDS, client.concurrency)
+    live = {object_id(obj): obj for objects in own for obj in objects}
     declaring = [obj for obj in live.values() if _declares(obj)]
     if problem := source_problem(declaring, options):
         raise TaskFailed.before_any_write([f"policy {name}: {problem}"])
+    found = client.list_objects(NAMESPACE, metadata_only=True) if rules or declaring else []
+    namespaces = {obj["metadata"]["name"]: obj for obj in found}
+    here = [each for each, obj in namespaces.items() if not is_terminating(obj)]
     desired: list[Object] = []
     steps: list[Step] = []
     if rules is not None:

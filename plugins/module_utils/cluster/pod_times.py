@@ -35,6 +35,10 @@ class Hold(NamedTuple):
     preempted: bool = False
     exact: bool = True
 
+    @property
+    def goes_on(self) -> bool:
+        return self.start is not None and self.end is None
+
     def seconds(self, since: float, until: float) -> float:
         """How long it held within a range."""
         if self.start is None:

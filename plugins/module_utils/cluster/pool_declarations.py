@@ -49,6 +49,7 @@ class Declaration:
     problem: str | None = None  # what of the ConfigMap cannot be read
     hardware: PoolHardware = field(default_factory=PoolHardware)  # without the types, which are those of the nodes
     queue: PoolQueue | None = None
+    has_unread_queue: bool = False
     source: str = ""  # what declares it, see declared_source.py
 
 
@@ -86,11 +87,13 @@ def declarations_in(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Decla
             data = config_map.get("data") or {}
             nodes, malformed = _parse_nodes(data.get("nodes") or "")
             hardware = _parse_hardware(data.get(HARDWARE) or "{}")
-            queue, is_malformed = _parse_queue(data.get(QUEUE))
+            queue, has_unread_queue = _parse_queue(data.get(QUEUE))
             problem = _declaration_problem(pool, malformed) if malformed else None
-            if hardware is None or is_malformed:
+            if hardware is None or has_unread_queue:
                 problem = problem or _unread_problem(pool, HARDWARE if hardware is None else QUEUE)
-            found[pool] = Declaration(pool, description, nodes, problem, hardware or PoolHardware(), queue, source)
+            found[pool] = Declaration(
+                pool, description, nodes, problem, hardware or PoolHardware(), queue, has_unread_queue, source
+            )
     return found
 
 

@@ -38,12 +38,9 @@ class QueueChanges:
 
 
 def queued_pools(pools: Mapping[str, Declaration | None]) -> dict[str, Declaration]:
-    """Those whose queue consists of objects, or may do: of a declaration that cannot be read, they stay as they are."""
-
-    def is_queued(pool: Declaration) -> bool:
-        return bool(BACKENDS[pool.queue.backend].kinds if pool.queue else pool.problem)
-
-    return {name: pool for name, pool in pools.items() if pool and is_queued(pool)}
+    """Those whose queue consists of objects, or cannot be read: its objects stay as they are then."""
+    found = {name: pool for name, pool in pools.items() if pool and (pool.queue or pool.has_unread_queue)}
+    return {name: pool for name, pool in found.items() if not pool.queue or BACKENDS[pool.queue.backend].kinds}
 
 
 def backend_problems(client: Client, pools: Mapping[str, Declaration | None]) -> Iterator[str]:
@@ -131,9 +128,9 @@ def _plans(
     )
     teams = teams_in(quotas_after(quotas))
     desired: list[Object] = []
-    unread = {name for name, pool in pools.items() if not pool.queue}
-    for name, pool in pools.items():
-        if name in unread:
+    unread = {name for name, pool in pools.items() if pool.has_unread_queue}
+    for pool in pools.values():
+        if pool.has_unread_queue:
             task.warn(f"{pool.problem} Until then, its queue stays as it is.")
             continue
         capacity = capacity_of(pool, nodes)

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..engine.fields import is_owned
 from ..kube.client import Client
 from ..kube.errors import if_allowed
 from ..kube.resources import CONFIG_MAP
-from ..labels import FIELD_MANAGER, MANAGED, POD_SECURITY_ENFORCED, POLICY, SYSTEM_NAMESPACE
+from ..labels import MANAGED, POLICY, SYSTEM_NAMESPACE
+from .quota_objects import has_level_of_ours
 
 if TYPE_CHECKING:
     from ..policies.policy_rules import PolicyRules
@@ -26,11 +26,8 @@ def levels_of_policies(client: Client, namespaces: Iterable[Object]) -> dict[str
     return {name: level for rules in policies for name, level in rules.levels.items()}
 
 
-def has_level_of_ours(namespace: Object) -> bool:
-    return is_owned(namespace, ("metadata", "labels", POD_SECURITY_ENFORCED), FIELD_MANAGER)
-
-
 def read_policies(client: Client) -> list[PolicyRules]:
+    """Those that can be read. Not remembered: what is read before a write does not say what is declared after it."""
     from ..policies.policy_rules import read_rules
 
     found = client.list_objects(CONFIG_MAP, SYSTEM_NAMESPACE, labels=f"{MANAGED},{POLICY}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from .. import labels
 from ..accelerators.catalog import MEMORY, DeviceResource, catalog, device_class_key
 from ..accelerators.hardware import UnfitHardware
+from ..engine.fields import is_owned
 from ..jobs.objects.priority import OPPORTUNISTIC
 from ..kube.api_objects import Object, sparse
 from ..quantity import GIB, canonical, parse
@@ -38,6 +39,11 @@ def namespace(name: str, *, managed: bool, pod_security: str | None = None) -> O
         for mode in ("enforce", "audit", "warn"):
             marks |= {f"{labels.POD_SECURITY}{mode}": pod_security, f"{labels.POD_SECURITY}{mode}-version": "latest"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": marks}}
+
+
+def has_level_of_ours(live: Object) -> bool:
+    """Whether the namespace has a Pod Security level that ``namespace`` has given it."""
+    return is_owned(live, ("metadata", "labels", labels.POD_SECURITY_ENFORCED), labels.FIELD_MANAGER)
 
 
 def resource_quota(quota: Quota, name: str) -> Object:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ..accelerators.hardware import UnfitHardware
 from ..cluster.status import being_deleted, is_terminating
 from ..declared_source import keep_source, own_sources, record_source_in, recorded_source, source_problem
-from ..engine.fields import is_owned
 from ..engine.paths import ABSENT, Change, value_at
 from ..engine.plan import Action, Plan, Step
 from ..engine.planning import step_for
-from ..labels import FIELD_MANAGER, POD_SECURITY_ENFORCED, is_managed, is_protected, quota_object_name
+from ..labels import POD_SECURITY_ENFORCED, is_managed, is_protected, quota_object_name
 from ..options import DeclaringOptions
 from . import quota_objects
 from .live_quotas import LiveQuotas
@@ -177,7 +176,7 @@ def _removal(quota: str | None, namespace: str, objects: list[Object], freed: Ob
     """
     ordered = sorted(objects, key=lambda obj: obj["kind"] != "ResourceQuota")
     steps = [Step(Action.DELETE, {}, obj) for obj in ordered if not is_terminating(obj)]
-    if freed and is_owned(freed, ("metadata", "labels", POD_SECURITY_ENFORCED), FIELD_MANAGER):
+    if freed and quota_objects.has_level_of_ours(freed):
         level = live.levels.get(namespace)
         desired = quota_objects.namespace(namespace, managed=is_managed(freed), pod_security=level)
         steps.append(step_for(desired, freed))

@@ -21,7 +21,7 @@ def record_given_back(task: Task[Any], stopped: Iterable[tuple[Mapping[str, Any]
     now = datetime.now(timezone.utc).timestamp()
     keys: dict[str, Keys] = defaultdict(Keys)
     for workload, pods in () if task.check_mode else stopped:
-        holds = [hold for hold in map(hold_of, pods) if hold.start is not None and hold.end is None]
+        holds = [hold for hold in map(hold_of, pods) if hold.goes_on]
         amounts: Counter[str] = sum((Counter(hold.amounts) for hold in holds), Counter())
         metadata, node = workload["metadata"], next((hold.node for hold in holds), None)
         back = Hold(str(int(now)), metadata["name"], now, now, None, amounts, node)

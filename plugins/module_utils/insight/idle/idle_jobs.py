@@ -333,7 +333,7 @@ def _usage(prometheus: Prometheus, idle_for: float, task: Task[Any]) -> dict[tup
     }
     if prometheus.is_partial:  # What is not known counts as use.
         return {}
-    unknown = by_pod.pop("ambiguous").keys() & by_pod["peak"].keys()
+    unknown = by_pod["ambiguous"].keys() & by_pod["peak"].keys()
     if unknown:
         names = abridged(sorted("/".join(pod) for pod in unknown), 5)
         task.warn(f"{SEVERAL_CLUSTERS}. What these pods use counts as not known: {names}")

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from ...cluster.pod_times import hold_of
+from ...cluster.pod_times import Hold, hold_of
 from ...cluster.read_jobs import ByJob, JobId, read_pods
 from ...cluster.related import own_pods
 from ...cluster.status import is_ready, pods_wanted
@@ -106,9 +106,7 @@ class HistoryWriter:
         for result in results:
             job, workload, own = _job_id(result.plan), result.workload, keys[result.plan.namespace]
             stopped = self._stopping_plans.get(job)
-            # When their pods are gone: a Job is only replaced then, all else is waited for.
-            is_over = result.error is None and stopped and _stopping_step(stopped).replaces is (logs is None)
-            if stopped and is_over and self._stops_pods(stopped):
+            if stopped and result.error is None and self._has_ended_pods(stopped, waited=logs is not None):
                 own.update(self._stopped_keys(stopped, now))
             if workload is None:
                 continue
@@ -185,18 +183,20 @@ class HistoryWriter:
     def _held_keys(self, workload: Object, now: datetime) -> Keys:
         """What its pods held; those that the task stops, until now at least."""
         keys, uid = Keys(), workload["metadata"]["uid"]
-        for pod in own_pods(workload, self._pods.get(uid, ())):
-            hold = hold_of(pod)
-            if hold.start is not None and hold.end is None:
+        for hold in self._holds(workload):
+            if hold.goes_on:
                 hold = hold._replace(end=now.timestamp(), exact=False)
             keys |= pod_keys(uid, hold)
         return keys
 
-    def _stops_pods(self, plan: Plan) -> bool:
-        """Whether pods go on until the plan stops them. What had none ended with the plan, as is recorded before it."""
-        workload = _live_workload(plan)
-        holds = map(hold_of, own_pods(workload, self._pods.get(workload["metadata"]["uid"], ())))
-        return any(hold.start is not None and hold.end is None for hold in holds)
+    def _has_ended_pods(self, plan: Plan, *, waited: bool) -> bool:
+        """Whether pods went on until the plan ended them, and are gone: a Job is only replaced then, all else is waited
+        for. Without any, the end is the one that was recorded before."""
+        gone = _stopping_step(plan).replaces is not waited
+        return gone and any(hold.goes_on for hold in self._holds(_live_workload(plan)))
+
+    def _holds(self, workload: Object) -> list[Hold]:
+        return [hold_of(pod) for pod in own_pods(workload, self._pods.get(workload["metadata"]["uid"], ()))]
 
     def _read_missing_pods(self, workloads: Mapping[JobId, Object]) -> None:
         missing = {job: one["metadata"]["uid"] for job, one in workloads.items()}
