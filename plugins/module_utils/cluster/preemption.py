@@ -8,7 +8,9 @@ that took its place by uid (pkg/scheduler/framework/preemption, ``Preempted by p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ..kube.resources import Object
 from .nodes import PodUse
@@ -29,8 +31,18 @@ def may_be_preempted(workload: Object, pods: Sequence[Object]) -> bool:
     return len(placed) < pods_wanted(workload)
 
 
-def last_preemption(workload: Object, events: Iterable[Object]) -> Object | None:
-    """The last of the events (oldest first) about a pod of this workload.
+def by_start_of_name(events: Iterable[Object]) -> dict[tuple[Any, str], list[Object]]:
+    """The events by namespace and by what their pod may be named after: its name without the last part, or two."""
+    found: dict[tuple[Any, str], list[Object]] = defaultdict(list)
+    for event in events:
+        longer = str((event.get("involvedObject") or {}).get("name")).rpartition("-")[0]
+        for start in (longer, longer.rpartition("-")[0]):
+            found[event["metadata"].get("namespace"), start].append(event)
+    return found
+
+
+def last_preemption(workload: Object, events: Mapping[tuple[Any, str], Sequence[Object]]) -> Object | None:
+    """The last of the events (oldest first, see ``by_start_of_name``) about a pod of this workload.
 
     The pod is gone: only its name says whose it was.
     """
@@ -38,20 +50,19 @@ def last_preemption(workload: Object, events: Iterable[Object]) -> Object | None
     since, pattern = metadata["creationTimestamp"], _pod_names(workload)
     found = [
         event
-        for event in events
-        if event["metadata"].get("namespace") == metadata["namespace"]
-        and event["metadata"]["creationTimestamp"] >= since
+        for event in events.get((metadata["namespace"], metadata["name"]), ())
+        if event["metadata"]["creationTimestamp"] >= since
         and pattern.fullmatch(str((event.get("involvedObject") or {}).get("name")))
     ]
     return found[-1] if found else None
 
 
-def preemption_text(event: Object, uses: Iterable[PodUse]) -> str:
-    """``the job was preempted by job big of namespace ml on node n1``; unfinished pods give the name."""
+def preemption_text(event: Object, uses: Mapping[str, PodUse]) -> str:
+    """``the job was preempted by job big of namespace ml on node n1``; unfinished pods, by uid, give the name."""
     found = _MESSAGE.search(event.get("message") or "")
     if not found:
         return "the job was preempted by one of a higher priority"
-    use = next((use for use in uses if use.uid == found[1]), None)
+    use = uses.get(found[1])
     who = f"job {use.job} of namespace {use.namespace}" if use and use.job else "a pod of a higher priority"
     return f"the job was preempted by {who} on node {found[2]}"
 

@@ -17,11 +17,12 @@ from ..kube.resources import EVENT, KUEUE_WORKLOAD, NODE, POD_GROUP, Object
 from .admission import pod_groups_of, queue_of
 from .declared import read_declared
 from .devices import claims_devices
+from .events_by_object import EventsByObject
 from .node_loss import nodes_in_doubt
 from .nodes import Node, PodUse, slim_node
 from .pending_reason import PendingReason
 from .pool_declarations import NATIVE
-from .preemption import PREEMPTED, last_preemption, may_be_preempted, preemption_text
+from .preemption import PREEMPTED, by_start_of_name, last_preemption, may_be_preempted, preemption_text
 from .read_devices import list_or_none, read_devices
 from .read_jobs import JobId, read_pods
 from .read_nodes import read_node, read_nodes_and_uses, read_uses
@@ -87,14 +88,12 @@ def reasons_of(
     preemptions = _read_preemptions(client, active, pods, uses)
     queued = read_queued(client, workloads, pods)
     forbidden = read_forbidden(client, active, pods)
-    here: dict[str, list[Object]] = defaultdict(list)
-    for event in events:
-        here[event["metadata"]["namespace"]].append(event)
+    by_object = EventsByObject(events)
     found = {
         job: reason_for(
             workload,
             pods.get(job, ()),
-            here[workload["metadata"]["namespace"]],
+            by_object.of(workload, [pod["metadata"]["name"] for pod in pods.get(job, ())]),
             ClusterView(
                 nodes, pod_nodes, preemptions.get(job, ""), devices, names, queued.get(job), forbidden.get(job, "")
             ),
@@ -223,7 +222,9 @@ def _read_preemptions(
     namespaces = {obj["metadata"]["namespace"] for obj in hit.values()}
     places = namespaces if len(namespaces) <= _READ_SINGLY else {None}
     events = if_allowed(lambda: _read_events(client, places, PREEMPTED), list[dict[str, Any]]())
-    found = {job: event for job, obj in hit.items() if (event := last_preemption(obj, events))}
+    by_start = by_start_of_name(events)
+    found = {job: event for job, obj in hit.items() if (event := last_preemption(obj, by_start))}
     if found and uses is None:
         uses = if_allowed(lambda: read_uses(client), list[PodUse]())
-    return {job: preemption_text(event, uses or ()) for job, event in found.items()}
+    by_uid = {use.uid: use for use in uses or ()}
+    return {job: preemption_text(event, by_uid) for job, event in found.items()}

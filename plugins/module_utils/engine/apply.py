@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..cluster.status import is_terminating, stay_paused, why_terminating
+from ..cluster.status import stay_paused, why_terminating
 from ..kube.client import Client
 from ..kube.concurrency import run_concurrently_until
 from ..kube.errors import ApiError, ConcurrentChange, ConnectionProblem, KubeError, as_sentence
-from ..kube.resources import NAMESPACE, POD, UNFINISHED, Resource, resource_of
-from ..labels import FIELD_MANAGER, SUBMITTED_BY, pods_of, selector_of
+from ..kube.resources import NAMESPACE, POD, UNFINISHED, resource_of
+from ..labels import FIELD_MANAGER, SUBMITTED_BY, pods_of
 from ..manifest.problems import abridged
 from ..reporter import Counter, Report, silent
 from ..wait.polling import backoff, poll
@@ -131,39 +130,15 @@ class Executor:
                     result.warnings = [*made.warnings, *result.warnings]
             for warning in result.warnings:
                 self.warn(warning)
-        if not self.check_mode:
-            self._find_mixtures([result for result in results if result])
+        done = [result for result in results if result and result.error is None and result.plan.changed]
+        if done and not self.check_mode:
+            from .mixtures import find_mixtures  # Here: most runs change nothing.
+
+            mixtures = find_mixtures(self.client, [(result.plan, result.workload) for result in done], self.warn)
+            for result in done:
+                if problem := mixtures.get((result.plan.namespace, result.plan.name)):
+                    result.error, result.conflict = str(problem), True
         return results
-
-    def _find_mixtures(self, results: Iterable[ApplyResult]) -> None:
-        """Find jobs whose workload another run has replaced while this one wrote the objects around it.
-
-        Those of a training cannot outlive it, because it owns them.
-        """
-        written: dict[tuple[Resource, str], dict[str, ApplyResult]] = defaultdict(dict)
-        for result in results:
-            plan = result.plan
-            first, *others = plan.steps or (None,)
-            if result.error is not None or first is None:
-                continue
-            if first.live and first.live["kind"] != first.kind:  # Another run may have created the former kind again.
-                written[resource_of(first.live), plan.namespace][plan.name] = result
-            around = any(step.action is not Action.UNCHANGED and not step.owned for step in others)
-            if first.kind in ("Deployment", "StatefulSet") and around:
-                written[resource_of(dict(first.identity)), plan.namespace][plan.name] = result
-        for (resource, namespace), by_name in written.items():
-            try:
-                found = self.client.list_objects(resource, namespace, labels=selector_of(set(by_name)))
-            except KubeError as error:
-                names = ", ".join(by_name)
-                self.warn(f"it is not known whether another run changed {names} at the same time: {error}")
-                continue
-            now = {obj["metadata"]["name"]: obj for obj in found if not is_terminating(obj)}
-            for name, result in by_name.items():
-                applied = result.workload if result.workload and result.workload["kind"] == resource.kind else None
-                if not is_as_applied(applied, now.get(name)) if applied else name in now:
-                    changed = applied or now[name]
-                    result.error, result.conflict = str(concurrent_change(changed, now.get(name))), True
 
     def _apply_steps(self, plan: Plan) -> ApplyResult:
         """Apply the steps of the plan until one of them fails."""

@@ -39,16 +39,19 @@ def changes(desired: Mapping[str, Any], live: Mapping[str, Any], manager: str) -
 
 def owned_fields(live: Mapping[str, Any], manager: str) -> dict[str, Any]:
     """The ``fieldsV1`` tree that ``manager`` holds by server-side apply; empty if it never applied the object."""
+    fields = _applied_fields(live, manager)
+    if not is_tree(fields):
+        metadata, problem = live["metadata"], f"metadata.managedFields: malformed entry of {manager}"
+        raise UnreadableObject(MalformedObject(live["kind"], metadata.get("namespace"), str(metadata["name"]), problem))
+    return fields
+
+
+def _applied_fields(live: Mapping[str, Any], manager: str) -> dict[str, Any]:
+    """The same, whatever it is made of."""
     # Our patches are an entry of their own ("Update"): the server removes only what an "Apply" entry no longer has.
     for entry in live.get("metadata", {}).get("managedFields") or ():
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
-            fields: dict[str, Any] = entry.get("fieldsV1") or {}
-            if not is_tree(fields):
-                metadata, problem = live["metadata"], f"metadata.managedFields: malformed entry of {manager}"
-                raise UnreadableObject(
-                    MalformedObject(live["kind"], metadata.get("namespace"), str(metadata["name"]), problem)
-                )
-            return fields
+            return entry.get("fieldsV1") or {}
     return {}
 
 
@@ -61,7 +64,7 @@ def applied_by(manager: str, live: Mapping[str, Any]) -> dict[str, Any]:
 def is_applied_alike(manager: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two states of an object have the same in the fields that ``manager`` holds."""
     fields = owned_fields(one, manager)
-    if fields == owned_fields(other, manager):  # Most often the spec is equal as a whole.
+    if fields == _applied_fields(other, manager):  # Most often the spec is equal as a whole.
         fields = {step: below for step, below in fields.items() if one.get(step[2:]) != other.get(step[2:])}
         return not fields or _extract(fields, one) == _extract(fields, other)
     return applied_by(manager, one) == applied_by(manager, other)

@@ -90,10 +90,14 @@ def is_tree(fields: Any) -> bool:
     trees = [fields]  # which grows. Recursion would take half of the time in which hundreds of objects are compared.
     try:
         for tree in trees:
-            trees += [below for below in tree.values() if below != {}]
-        return all(isinstance(key_of_entry(step), dict) for tree in trees for step in tree if step[:2] == "k:")
+            for step, below in tree.items():
+                if below or not isinstance(below, dict):
+                    trees.append(below)
+                if step[:2] == "k:" and not isinstance(key_of_entry(step), dict):
+                    return False
     except (AttributeError, ValueError):
         return False
+    return True
 
 
 def list_entry(value: Any, wanted: Mapping[str, Any]) -> Any:

@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from ..cluster.nodes import Node, slim_node
@@ -18,6 +19,7 @@ from ..cluster.pending_reason import PendingReason
 from ..cluster.prediction import missing, needed_names, unschedulable
 from ..cluster.quota_fit import refused_by_quotas
 from ..cluster.read_jobs import JobId
+from ..cluster.status import pods_wanted
 from ..engine.dry_run import several_jobs
 from ..engine.plan import Plan
 from ..engine.planning import starts_pods
@@ -32,6 +34,9 @@ from .select import SelectedJob
 R = TypeVar("R")
 Object = Mapping[str, Any]
 Planned = tuple[SelectedJob, Plan]
+
+# Of a pod spec, what says nothing about a single node and a quota, or is looked at by its parts.
+_NOT_JUDGED = frozenset({"containers", "subdomain", "topologySpreadConstraints", "volumes"})
 
 
 def precheck(
@@ -82,29 +87,35 @@ class _Look:
     nodes: Sequence[Node] | None
     quotas: Mapping[str, Sequence[Object] | None]  # by namespace
     present: Mapping[tuple[Resource, str], set[str] | None]  # names of objects by kind and namespace
-    memo: dict[str, list[PendingReason]]  # the trainings of a sweep are placed alike, and nodes are many
+    memo: dict[str, list[PendingReason]]  # nodes are many
 
     def reasons(self, plan: Plan, skipped: frozenset[str]) -> Iterator[PendingReason]:
         workload = plan.steps[0].desired
+        # Trainings of a sweep differ in command and environment, services in their name: they are judged once.
+        template = workload["spec"]["template"]
+        spec = {name: value for name, value in template["spec"].items() if name not in _NOT_JUDGED}
+        containers = [(one.get("image"), one.get("resources")) for one in template["spec"]["containers"]]
         if self.nodes is not None and "pool" not in skipped:
-            yield from self._unschedulable_reasons(workload, self.nodes)
-        if "quota" not in skipped:
-            yield from refused_by_quotas(workload, self.quotas[plan.namespace] or ())
+            affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+            job_type = ((template.get("metadata") or {}).get("labels") or {}).get(JOB_TYPE)
+            yield from self._judged_once(
+                ({**spec, "affinity": affinity}, containers, job_type), partial(unschedulable, workload, self.nodes)
+            )
+        if "quota" not in skipped and (quotas := self.quotas[plan.namespace]):
+            number = pods_wanted({**workload, "status": {}})
+            yield from self._judged_once(
+                (spec, containers, plan.namespace, number), partial(refused_by_quotas, workload, quotas)
+            )
         for (resource, namespace), names in self.present.items():
             if namespace == plan.namespace and names is not None:
                 present = names | {step.name for step in plan.steps[1:] if step.kind == resource.kind}
                 for reason in missing(workload, resource, present):  # Without nodes, predictions look no further.
                     yield replace(reason, predicted=reason.predicted and self.nodes is not None)
 
-    def _unschedulable_reasons(self, workload: Object, nodes: Sequence[Node]) -> list[PendingReason]:
-        template = workload["spec"]["template"]
-        spec = {name: value for name, value in template["spec"].items() if name not in ("containers", "volumes")}
-        # All that decides about nodes: trainings of a sweep differ in command and environment alone.
-        resources = [one.get("resources") for one in template["spec"]["containers"]]
-        labels = (template.get("metadata") or {}).get("labels") or {}
-        key = json.dumps([spec, resources, labels.get(JOB_TYPE)], sort_keys=True)
+    def _judged_once(self, pods: Any, judge: Callable[[], Iterable[PendingReason]]) -> list[PendingReason]:
+        key = json.dumps(pods, sort_keys=True)
         if key not in self.memo:
-            self.memo[key] = list(unschedulable(workload, nodes))
+            self.memo[key] = list(judge())
         return self.memo[key]
 
 

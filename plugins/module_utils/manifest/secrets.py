@@ -70,7 +70,7 @@ def shown_definition(data: Any) -> Any:
 def _shown_data(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
         return [_shown_data(item) for item in data]
-    if not isinstance(data, Mapping):
+    if isinstance(data, str) or not isinstance(data, Mapping):  # A test for an abstract class takes longer.
         return data
     return {
         key: _shown_env(value) if key == "env" else _shown_data(value) for key, value in data.items()
@@ -80,6 +80,8 @@ def _shown_data(data: Any) -> Any:
 def _shown_line(block: Mapping[str, Any]) -> dict[str, Any]:
     """Command and args, as one line, with their secrets masked; each in its own form, a list or a text."""
     parts = {part: block[part] for part in _LINE if isinstance(block.get(part), (str, list, tuple))}
+    if not parts:
+        return parts
     words = {part: [value] if isinstance(value, str) else [*map(str, value)] for part, value in parts.items()}
     masked = iter(redact_arguments([word for part in words.values() for word in part]))
     shown = {part: [next(masked) for _word in own] for part, own in words.items()}

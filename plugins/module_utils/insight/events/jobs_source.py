@@ -17,7 +17,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, get_origin, get_type_hints
 
 from ...cluster.declared import know_accelerators
-from ...cluster.preemption import PREEMPTED, last_preemption, preemption_text
+from ...cluster.preemption import PREEMPTED, by_start_of_name, last_preemption, preemption_text
 from ...cluster.read_jobs import WORKLOADS, JobId, without_managed_fields
 from ...jobs.runs.ledger import read_entries
 from ...kube.client import Client
@@ -345,12 +345,12 @@ class JobsSource:
         return pods_facts(workload, pods, known.run, self._victims.get(workload["metadata"]["uid"], ()))
 
     def _look_at_preemption(self, event: Object) -> None:
-        namespace = event["metadata"].get("namespace")
+        namespace, by_start = event["metadata"].get("namespace"), by_start_of_name([event])
         for job, found in list(self._workloads.items()):
             for uid, workload in list(found.items()) if job[0] == namespace else ():
-                if last_preemption(workload, [event]):
+                if last_preemption(workload, by_start):
                     uses = (use_of(pod) for pods in self._pods.values() for pod in pods.values())
-                    self._preemptions[uid] = preemption_text(event, uses)
+                    self._preemptions[uid] = preemption_text(event, {use.uid: use for use in uses})
                     pod = str((event.get("involvedObject") or {}).get("name"))
                     self._victims[uid].add((event_time(event), "PreemptionByScheduler", pod))
                     self._look_at_workload(workload)

@@ -14,6 +14,7 @@ from ...cluster.alike_pods import AlikePods
 from ...cluster.autoscaler import autoscaler_problem, autoscaler_row
 from ...cluster.declared import know_accelerators
 from ...cluster.endpoints import SecretKey, access_urls, has_node_port, notebook_token
+from ...cluster.events_by_object import EventsByObject
 from ...cluster.lookup import job_names, job_of_pod, jobs_of_sweep, namespaces_not_found, not_found, pool_not_found
 from ...cluster.nodes import PodUse as AcceleratorUse
 from ...cluster.nodes import devices_of, slim_pod
@@ -38,7 +39,7 @@ from ..prometheus.current_use import PodUse, read_current_use, use_of_job
 from ..prometheus.prometheus_client import open_prometheus
 from ..prometheus.prometheus_options import PrometheusOptions, prometheus_settings
 from ..read_secret import secret_value
-from .job_rows import UNKNOWN, event_rows, job_row, malformed_job_row, malformed_pod_row, pod_row
+from .job_rows import UNKNOWN, event_row, job_row, malformed_job_row, malformed_pod_row, pod_row
 
 STATUS_WORDS = ("Pending", "Running", "Partially Running", "Paused", *ENDED, UNKNOWN)
 
@@ -142,6 +143,7 @@ def _read_rows(task: InfoTask) -> tuple[dict[str, Any], list[AcceleratorUse] | N
     urls = _access_urls(task, workloads, tokens)
     use = _gpu_use(task) if any(rows.values()) else None
     utilization = _utilization_metrics() if scalers else frozenset()
+    by_object = EventsByObject(events)
     results = []
     for job, workload in workloads.items():
         row = {**job_row(workload, now), "reason": reasons.get(job)}
@@ -149,7 +151,7 @@ def _read_rows(task: InfoTask) -> tuple[dict[str, Any], list[AcceleratorUse] | N
             row["autoscaler"] = autoscaler_row(scalers[job], utilization)
         if task.options.details:
             pod_names = {pod["job_id"] for pod in rows[job]}
-            found = event_rows(workload, pod_names, events, now)
+            found = [event_row(event, now) for event in by_object.of(workload, pod_names)]
             row |= {"pods": rows[job], "events": redact_messages(found, live_secret_values(workload))}
             row["metrics"] = None if use is None else use_of_job(use, job[0], pod_names)
         if task.options.full:

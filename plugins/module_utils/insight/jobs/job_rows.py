@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
 from ...accelerators.catalog import catalog
 from ...cluster.pod_status import pod_status
-from ...cluster.related import is_about_pod, is_about_workload, main_container
+from ...cluster.related import main_container
 from ...cluster.status import pods_ready, pods_wanted, status_of
 from ...cluster.time_limits import ends_at
 from ...jobs.job_size import size_row
@@ -126,27 +126,17 @@ def _running_since(containers: Iterable[Mapping[str, Any]]) -> str | None:
     return max((state["startedAt"] for state in running if state.get("startedAt")), default=None)
 
 
-def event_rows(
-    workload: Mapping[str, Any], pod_names: Collection[str], events: Iterable[Mapping[str, Any]], now: datetime
-) -> list[dict[str, Any]]:
-    """The events (oldest first) about a workload, its ReplicaSets, or its pods."""
-    namespace = workload["metadata"]["namespace"]
-    rows = []
-    for event in events:
-        if is_about_workload(event, workload) or is_about_pod(event, namespace, pod_names):
-            involved = event["involvedObject"]
-            series = event.get("series") or {}
-            seen = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
-            rows.append(
-                {
-                    "object": f"{involved.get('kind')}/{involved.get('name')}",
-                    "reason": event.get("reason"),
-                    "message": event.get("message"),
-                    "count": series.get("count") or event.get("count") or 1,
-                    "age": age(seen or event["metadata"]["creationTimestamp"], now),
-                }
-            )
-    return rows
+def event_row(event: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """An event about a workload, its ReplicaSets, or its pods."""
+    involved, series = event["involvedObject"], event.get("series") or {}
+    seen = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return {
+        "object": f"{involved.get('kind')}/{involved.get('name')}",
+        "reason": event.get("reason"),
+        "message": event.get("message"),
+        "count": series.get("count") or event.get("count") or 1,
+        "age": age(seen or event["metadata"]["creationTimestamp"], now),
+    }
 
 
 def age(since: str, now: datetime) -> str:

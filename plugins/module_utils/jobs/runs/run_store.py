@@ -45,7 +45,7 @@ def write_history(client: Client, namespace: str, keys: Mapping[str, str | None]
     for part in written_in_parts(keys):
         written = _write_part(client, namespace, part)
         if size_of(written.get("data") or {}) > ROLL_AT:
-            _roll(client, namespace, _head(client, namespace))
+            _roll(client, namespace, written)
 
 
 def set_limits(client: Client, namespace: str, limits: HistoryLimits) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import slim_pod
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.preemption import (
+    by_start_of_name,
     last_preemption,
     may_be_preempted,
     preemption_text,
@@ -38,24 +39,24 @@ def preempted(name: str, message: str = MESSAGE, **fields: Any) -> dict[str, Any
     ],
 )
 def test_whose_pod_it_was(obj: dict[str, Any], name: str, ours: bool) -> None:
-    assert (last_preemption(obj, [preempted(name)]) is not None) is ours
+    assert (last_preemption(obj, by_start_of_name([preempted(name)])) is not None) is ours
 
 
 def test_the_last_one_counts() -> None:
     first, last = preempted("x-4bc7z", "first"), preempted("x-7bc4z", "last")
-    assert last_preemption(workload(), [first, last]) is last
+    assert last_preemption(workload(), by_start_of_name([first, last])) is last
 
 
 def test_a_former_job_of_the_same_name_does_not_count() -> None:
     old = preempted("x-4bc7z")
     old["metadata"]["creationTimestamp"] = "2025-12-31T00:00:00Z"
-    assert last_preemption(workload(), [old]) is None
+    assert last_preemption(workload(), by_start_of_name([old])) is None
 
 
 def test_a_job_of_another_namespace_does_not_count() -> None:
     elsewhere = preempted("x-4bc7z")
     elsewhere["metadata"]["namespace"] = "other"
-    assert last_preemption(workload(), [elsewhere]) is None
+    assert last_preemption(workload(), by_start_of_name([elsewhere])) is None
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_a_job_of_another_namespace_does_not_count() -> None:
 )
 def test_who_it_was(message: str, text: str) -> None:
     uses = [slim_pod(pod("big-0", labels={"app": "big"})), slim_pod(pod("alien", labels={}))]
-    assert preemption_text(preempted("x-4bc7z", message), uses) == text
+    assert preemption_text(preempted("x-4bc7z", message), {use.uid: use for use in uses}) == text
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,21 @@ def test_the_result_is_that_of_one_of_them(name: str, monkeypatch: pytest.Monkey
     assert number > 1
 
 
+def test_an_autoscaler_that_is_at_work_is_no_other_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    with cluster_with([declared(inference(**SCALED))]) as cluster:
+
+        def scale() -> None:
+            live = cluster.registry.get("Deployment", "default", "serve") or {}
+            cluster.registry.update("Deployment", {**live, "spec": {**live["spec"], "replicas": 4}})
+
+        port = {"service": {"port": 8081}}
+        with interrupted(monkeypatch, 3, lambda: cluster.call(scale)) as writes:
+            assert run(cluster, declared(inference(**SCALED, **port)))["changed"]
+        assert writes[2].endswith("/services/svc-serve")
+        (live,) = cluster.call(lambda: cluster.registry.list("Deployment"))
+        assert live["spec"]["replicas"] == 4
+
+
 def test_a_run_that_never_gets_its_turn_names_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = count(10)
     with cluster_with([declared(inference(**SERVED))]) as cluster:

@@ -16,14 +16,15 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.task import Task, 
 from kubesim import LAB_USER_TOKEN, Cluster
 
 POOL, GPU_TYPE = "runwhere.ai/pool", "runwhere.ai/gpu-type"
+AMD64 = {"kubernetes.io/arch": "amd64"}
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Two nodes in pool training-pool, one with another GPU type, and one of the default pool."""
     with Cluster(nodes=1, controllers=False).running() as running:
-        running.add_nodes(["a10-1"], labels={POOL: "training-pool", GPU_TYPE: "A10-24G"})
-        running.add_nodes(["a100-1"], labels={POOL: "training-pool", GPU_TYPE: "A100-100G"})
+        running.add_nodes(["a10-1"], labels={POOL: "training-pool", GPU_TYPE: "A10-24G", **AMD64})
+        running.add_nodes(["a100-1"], labels={POOL: "training-pool", GPU_TYPE: "A100-100G", **AMD64})
         running.add_nodes(["small-1"], labels={POOL: "mixed"}, resources={"cpu": "4", "memory": "8Gi"})
         running.add_nodes(["big-1"], labels={POOL: "mixed"}, resources={"cpu": "64", "nvidia.com/gpu": None})
         running.call(lambda: furnish(running))
@@ -164,6 +165,17 @@ def test_jobs_with_the_same_mistake_are_named_together(cluster: Cluster) -> None
     warnings = run(cluster, *jobs)[1]
     assert len(warnings) == 1
     assert warnings[0].startswith("5 jobs, x0, x1, x2 and 2 more in namespace default: pods cannot be scheduled: it")
+
+
+def test_jobs_that_differ_in_their_image_are_judged_each(cluster: Cluster) -> None:
+    jobs = [
+        manifest(f"x-{arch}", environment={"image": f"registry.example.com/ml:v1-{arch}"})
+        for arch in ("amd64", "arm64")
+    ]
+    with pytest.raises(PlansRejected) as refused:
+        run(cluster, *jobs)
+    said = str(refused.value).splitlines()
+    assert [line.partition(" in ")[0] for line in said] == ["training x-arm64", "Nothing was changed."]
 
 
 def test_strict_makes_errors_of_all_of_them_before_anything_is_written(cluster: Cluster) -> None:

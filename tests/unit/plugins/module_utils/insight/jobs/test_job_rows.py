@@ -7,9 +7,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.events_by_object import EventsByObject
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.jobs.job_rows import (
     age,
-    event_rows,
+    event_row,
     job_row,
     pod_row,
 )
@@ -198,8 +199,8 @@ def test_the_events_of_a_job_are_its_own() -> None:
         event("FailedScheduling", "d", name="y-1"),
         event("Told", "e", "Deployment", "x", series={"count": 7, "lastObservedTime": "2026-01-01T00:04:50.000000Z"}),
     ]
-    found = event_rows(workload("Deployment"), {"x-1"}, events, NOW)
-    assert found == [
+    found = EventsByObject(events).of(workload("Deployment"), {"x-1"})
+    assert [event_row(each, NOW) for each in found] == [
         {"object": "ReplicaSet/x-6d4b", "reason": "FailedCreate", "message": "a", "count": 3, "age": "30s"},
         {"object": "Pod/x-1", "reason": "FailedScheduling", "message": "c", "count": 1, "age": "60s"},
         {"object": "Deployment/x", "reason": "Told", "message": "e", "count": 7, "age": "10s"},
@@ -209,4 +210,4 @@ def test_the_events_of_a_job_are_its_own() -> None:
 def test_the_events_of_a_namesake_in_another_namespace_are_not() -> None:
     other = event("FailedScheduling", "c")
     other["metadata"]["namespace"] = "elsewhere"
-    assert event_rows(workload("Job"), {"x-1"}, [other], NOW) == []
+    assert EventsByObject([other]).of(workload("Job"), {"x-1"}) == []
