@@ -15,7 +15,7 @@ T = TypeVar("T")
 class AlikePods(Generic[T]):
     """One for each list: what pods request is worked out once for all that are alike, and equal strings are one string.
 
-    ``amounts_of`` works it out from what ``_deciding_amounts`` looks at.
+    ``amounts_of`` works it out from what ``deciding_amounts`` looks at.
     """
 
     def __init__(self, amounts_of: Callable[[Pod], T]) -> None:
@@ -25,7 +25,7 @@ class AlikePods(Generic[T]):
         self._texts: dict[str, str] = {}
 
     def amounts(self, pod: Pod) -> T:
-        key = _deciding_amounts(pod)
+        key = deciding_amounts(pod)
         if key not in self._amounts:
             self._amounts[key] = self._amounts_of(pod)
         return self._amounts[key]
@@ -51,7 +51,7 @@ class AlikePods(Generic[T]):
         return self._texts.setdefault(text, text)
 
 
-def _deciding_amounts(pod: Pod) -> str:
+def deciding_amounts(pod: Pod) -> str:
     """All that requests and limits of a pod are worked out from, as text."""
     spec, status = pod["spec"], pod.get("status") or {}
     asked = [

@@ -23,16 +23,17 @@ def waiting_gangs(
     client: Client, gangs: Mapping[K, Object], pods: Mapping[K, Sequence[Object]]
 ) -> dict[K, PendingReason]:
     """Why gangs with pods without a node are not started: a list for each of their namespaces."""
-    groups: dict[str, Sequence[Object]] = {}
+    groups: dict[str, dict[str, Object]] = {}  # by namespace and name
     for job, workload in gangs.items():
         namespace = workload["metadata"]["namespace"]
         if namespace not in groups and any(map(native_group_of, pods.get(job, ()))):
-            groups[namespace] = list_or_none(client, _POD_GROUP, namespace) or []
-    found = {
-        job: waiting_for_gang(workload, pods.get(job, ()), groups.get(workload["metadata"]["namespace"], ()))
+            found = list_or_none(client, _POD_GROUP, namespace) or []
+            groups[namespace] = {group["metadata"]["name"]: group for group in found}
+    reasons = {
+        job: waiting_for_gang(workload, pods.get(job, ()), groups.get(workload["metadata"]["namespace"], {}))
         for job, workload in gangs.items()
     }
-    return {job: reason for job, reason in found.items() if reason}
+    return {job: reason for job, reason in reasons.items() if reason}
 
 
 def native_group_of(pod: Object) -> str | None:
@@ -41,9 +42,9 @@ def native_group_of(pod: Object) -> str | None:
     return name
 
 
-def waiting_for_gang(workload: Object, pods: Iterable[Object], groups: Iterable[Object]) -> PendingReason | None:
+def waiting_for_gang(workload: Object, pods: Iterable[Object], groups: Mapping[str, Object]) -> PendingReason | None:
     """Why the pods of a Job that Kubernetes starts as a whole are not started; None if they are. ``pods`` are its own,
-    ``groups`` the PodGroups of its namespace."""
+    ``groups`` the PodGroups of its namespace, by name."""
     waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
     names = {native_group_of(pod) for pod in waiting}
     if None in names:
@@ -51,8 +52,8 @@ def waiting_for_gang(workload: Object, pods: Iterable[Object], groups: Iterable[
             "its pods are in no PodGroup, so they are started one by one: the Job controller has made none",
             "Switch on the feature gate WorkloadWithJob of kube-controller-manager, and restart the job",
         )
-    own = next((group for group in groups if group["metadata"]["name"] in names), None)
-    conditions: list[Object] = ((own or {}).get("status") or {}).get("conditions") or []
+    own = next((groups[name] for name in sorted(filter(None, names)) if name in groups), {})
+    conditions: list[Object] = (own.get("status") or {}).get("conditions") or []
     found = next((one for one in conditions if one.get("type") == "PodGroupScheduled"), {})
     if found.get("status") != "False":
         return None

@@ -7,20 +7,19 @@ Only what time alone does not mend: a pool without nodes counts, nodes that are 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ..kube.resources import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE_ACCOUNT, Object, Resource
-from .nodes import Node
 from .pending_reason import PendingReason
 from .reason import missing_claim
-from .shortage import shortage_of
+from .shortage import Shortages
 from .start_failure import config_hint, pull_secret_hint, refusal_hint, volume_hint
 
 
-def unschedulable(workload: Object, nodes: Sequence[Node]) -> Iterator[PendingReason]:
-    """Why no node will ever take its pods. The nodes are those of the whole cluster, without their usage."""
-    shortage = shortage_of(_pod_of(workload), nodes)
+def unschedulable(workload: Object, shortages: Shortages) -> Iterator[PendingReason]:
+    """Why no node will ever take its pods. The shortages are those of the whole cluster, without usage of its nodes."""
+    shortage = shortages.of(_pod_of(workload))
     if shortage is not None and (shortage.lasting or shortage.needs_user):
         text = f"pods cannot be scheduled: {shortage.text}"
         yield PendingReason(text, shortage.hint, refused=shortage.refused, unknown=shortage.unknown, predicted=True)

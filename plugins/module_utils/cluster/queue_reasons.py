@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..kube.resources import Object
 from ..labels import KUEUE_JOB_UID
@@ -12,30 +14,39 @@ from .pending_reason import PendingReason
 # -- Kueue -------------------------------------------------------------------------------------------------------------
 
 
-def waiting_in_queue(job: Object, queue: str, workloads: Iterable[Object]) -> PendingReason | None:
-    """Why Kueue has not admitted a suspended Job; None if it has made no Workload for it (yet).
+class Admissions:
+    """Kueue's Workloads of a namespace, and their places in its queues.
 
-    ``workloads`` are all of its namespace. Kueue looks at those of a queue by priority, then by age (kueue
-    pkg/cache/queue/cluster_queue.go, queueOrderingFunc).
+    Kueue looks at those of a queue by priority, then by age (kueue pkg/cache/queue/cluster_queue.go,
+    queueOrderingFunc).
     """
-    workloads = list(workloads)
-    own = next((one for one in workloads if _job_uid(one) == job["metadata"]["uid"]), None)
-    if own is None:
-        return None
-    if (own.get("spec") or {}).get("active") is False:
+
+    def __init__(self, workloads: Iterable[Object]) -> None:
+        self._by_job: dict[str | None, Object] = {}
+        self._waiting: dict[Any, dict[str, int]] = defaultdict(dict)  # the place of each in its queue, by names
+        for one in sorted(workloads, key=_order):
+            self._by_job.setdefault(_job_uid(one), one)
+            if _is_pending(one):
+                queue = self._waiting[(one.get("spec") or {}).get("queueName")]
+                queue[one["metadata"]["name"]] = len(queue) + 1
+
+    def reason(self, job: Object, queue: str) -> PendingReason | None:
+        """Why Kueue has not admitted a suspended Job; None if it has made no Workload for it (yet)."""
+        own = self._by_job.get(job["metadata"]["uid"])
+        if own is None:
+            return None
+        if (own.get("spec") or {}).get("active") is False:
+            return PendingReason(
+                f"the job is paused in queue {queue} (spec.active of its Kueue Workload)",
+                "Resume it with O(state=resumed)",
+            )
+        places, name = self._waiting.get(queue, {}), own["metadata"]["name"]
+        place = f", number {places[name]} of {len(places)} that wait there" if name in places else ""
+        message = _admission_message(own)
         return PendingReason(
-            f"the job is paused in queue {queue} (spec.active of its Kueue Workload)",
-            "Resume it with O(state=resumed)",
+            f"the job is waiting in queue {queue} for Kueue to admit it since {_waits_since(own)}{place}"
+            f"{message and ': '}{message}"
         )
-    pending = sorted((one for one in workloads if _is_pending(one, queue)), key=_order)
-    names = [one["metadata"]["name"] for one in pending]
-    name = own["metadata"]["name"]
-    place = f", number {names.index(name) + 1} of {len(names)} that wait there" if name in names else ""
-    message = _admission_message(own)
-    return PendingReason(
-        f"the job is waiting in queue {queue} for Kueue to admit it since {_waits_since(own)}{place}"
-        f"{message and ': '}{message}"
-    )
 
 
 def _job_uid(workload: Object) -> str | None:
@@ -43,10 +54,10 @@ def _job_uid(workload: Object) -> str | None:
     return found
 
 
-def _is_pending(workload: Object, queue: str) -> bool:
-    spec, conditions = workload.get("spec") or {}, _conditions(workload)
+def _is_pending(workload: Object) -> bool:
+    conditions = _conditions(workload)
     settled = any(conditions.get(name, {}).get("status") == "True" for name in ("QuotaReserved", "Finished"))
-    return spec.get("queueName") == queue and spec.get("active") is not False and not settled
+    return (workload.get("spec") or {}).get("active") is not False and not settled
 
 
 def _order(workload: Object) -> tuple[int, str, str]:
@@ -57,7 +68,7 @@ def _order(workload: Object) -> tuple[int, str, str]:
     since = evicted.get("lastTransitionTime") if again else None
     return (
         -((workload.get("spec") or {}).get("priority") or 0),
-        since or metadata["creationTimestamp"],
+        since or metadata.get("creationTimestamp") or "",
         metadata["name"],
     )
 
@@ -87,31 +98,35 @@ def _conditions(workload: Object) -> dict[str, Object]:
 # -- Volcano -----------------------------------------------------------------------------------------------------------
 
 
-def waiting_in_volcano(own: Object, groups: Iterable[Object], events: Sequence[Object]) -> PendingReason | None:
-    """Why Volcano has not scheduled the pods of a PodGroup; None if it has, or does not say.
+class PodGroups:
+    """The PodGroups of a namespace, and what Volcano says of those that it has not let in (events, oldest first)."""
 
-    ``groups`` are all PodGroups of its namespace, ``events`` what Volcano says of those that it has not let in, oldest
-    first.
-    """
-    phase = _group_phase(own)
-    if phase not in _WAITING:
-        return None
-    spec = own.get("spec") or {}
-    queue, pods = spec.get("queue") or "default", spec.get("minMember") or 1
-    others = sum(
-        one is not own
-        and _group_phase(one) in _WAITING
-        and ((one.get("spec") or {}).get("queue") or "default") == queue
-        for one in groups
-    )
-    also = f", and {others} more of this namespace wait there" if others else ""
-    what = "all of its pods" if pods > 1 else "its pod"
-    since = own["metadata"].get("creationTimestamp") or "an unknown time"
-    message = _volcano_message(own, phase, events)
-    return PendingReason(
-        f"the job is waiting in queue {queue} for Volcano to schedule {what} since {since}{also} (its place is not "
-        f"known, because Volcano orders jobs by its configuration){message and ': '}{message}"
-    )
+    def __init__(self, groups: Iterable[Object], events: Sequence[Object]) -> None:
+        self._groups = {one["metadata"]["name"]: one for one in groups}
+        self._waiting = Counter(_queue_of(one) for one in self._groups.values() if _group_phase(one) in _WAITING)
+        about = ((one.get("involvedObject") or {}).get("name") for one in events)
+        self._said = {name: str(one["message"]) for name, one in zip(about, events, strict=True) if one.get("message")}
+
+    def reason(self, name: str) -> PendingReason | None:
+        """Why Volcano has not scheduled the pods of a PodGroup; None if it has, does not say, or there is none."""
+        own = self._groups.get(name)
+        if own is None or (phase := _group_phase(own)) not in _WAITING:
+            return None
+        queue, pods = _queue_of(own), (own.get("spec") or {}).get("minMember") or 1
+        others = self._waiting[queue] - 1
+        also = f", and {others} more of this namespace wait there" if others else ""
+        what = "all of its pods" if pods > 1 else "its pod"
+        since = own["metadata"].get("creationTimestamp") or "an unknown time"
+        # Why the queue does not let it in, only an event says.
+        message = (phase == "Pending" and self._said.get(name)) or _unschedulable_message(own)
+        return PendingReason(
+            f"the job is waiting in queue {queue} for Volcano to schedule {what} since {since}{also} (its place is not "
+            f"known, because Volcano orders jobs by its configuration){message and ': '}{message}"
+        )
+
+
+def _queue_of(group: Object) -> str:
+    return (group.get("spec") or {}).get("queue") or "default"
 
 
 # Pending: the queue has no room for it. Inqueue: the queue has, but not the nodes. Unknown: some of its pods run, and
@@ -124,12 +139,6 @@ def _group_phase(group: Object) -> str:
     return str((group.get("status") or {}).get("phase") or "Pending")
 
 
-def _volcano_message(group: Object, phase: str, events: Sequence[Object]) -> str:
-    """Why the queue does not let it in, which only an event says; else the latest condition."""
-    name = group["metadata"]["name"]
-    if phase == "Pending":
-        about = [one for one in events if (one.get("involvedObject") or {}).get("name") == name and one.get("message")]
-        if about:
-            return str(about[-1]["message"])
+def _unschedulable_message(group: Object) -> str:
     found = _conditions(group).get("Unschedulable", {})
     return str(found.get("message") or "") if found.get("status") == "True" else ""

@@ -27,6 +27,7 @@ from .read_devices import list_or_none, read_devices
 from .read_jobs import JobId, read_pods
 from .read_nodes import read_node, read_nodes_and_uses, read_uses
 from .reason import ClusterView, reason_for
+from .shortage import Shortages
 from .status import is_admitted_by_kueue, is_suspended
 
 K = TypeVar("K")
@@ -88,14 +89,21 @@ def reasons_of(
     preemptions = _read_preemptions(client, active, pods, uses)
     queued = read_queued(client, workloads, pods)
     forbidden = read_forbidden(client, active, pods)
-    by_object = EventsByObject(events)
+    by_object, shortages = EventsByObject(events), None if nodes is None else Shortages(nodes)
     found = {
         job: reason_for(
             workload,
             pods.get(job, ()),
             by_object.of(workload, [pod["metadata"]["name"] for pod in pods.get(job, ())]),
             ClusterView(
-                nodes, pod_nodes, preemptions.get(job, ""), devices, names, queued.get(job), forbidden.get(job, "")
+                nodes,
+                pod_nodes,
+                preemptions.get(job, ""),
+                devices,
+                names,
+                queued.get(job),
+                forbidden.get(job, ""),
+                shortages,
             ),
         )
         for job, workload in workloads.items()
@@ -165,15 +173,15 @@ def _waiting_for_kueue(client: Client, waiting: Mapping[K, Object]) -> dict[K, P
     version = preferred_versions(client).get(KUEUE_WORKLOAD.api_version.partition("/")[0]) if waiting else None
     if version is None:
         return {}
-    from .queue_reasons import waiting_in_queue  # Here: many clusters have no queues.
+    from .queue_reasons import Admissions  # Here: many clusters have no queues.
 
     resource = replace(KUEUE_WORKLOAD, api_version=version)
     found = {}
     for namespace, here in _workloads_by_namespace(waiting).items():
         none: list[dict[str, Any]] = []
-        admissions = if_allowed(partial(client.list_objects, resource, namespace), none)
+        admissions = Admissions(if_allowed(partial(client.list_objects, resource, namespace), none))
         for job, workload in here.items():
-            if reason := waiting_in_queue(workload, queue_of(workload).name or "", admissions):
+            if reason := admissions.reason(workload, queue_of(workload).name or ""):
                 found[job] = reason
     return found
 
@@ -183,17 +191,17 @@ def _waiting_for_volcano(
 ) -> dict[K, PendingReason]:
     if not waiting:
         return {}
-    from .queue_reasons import waiting_in_volcano
+    from .queue_reasons import PodGroups
 
     found = {}
     for namespace, here in _workloads_by_namespace(waiting).items():
         groups = list_or_none(client, POD_GROUP, namespace) or []
         none: list[dict[str, Any]] = []
         events = if_allowed(partial(_read_events, client, [namespace], _ABOUT_GROUPS), none) if groups else none
+        pod_groups = PodGroups(groups, events)
         for job in here:
-            names = pod_groups_of(pods.get(job, ()))
-            own = (group for group in groups if group["metadata"]["name"] in names)
-            if reason := next(filter(None, (waiting_in_volcano(group, groups, events) for group in own)), None):
+            names = sorted(pod_groups_of(pods.get(job, ())))
+            if reason := next(filter(None, map(pod_groups.reason, names)), None):
                 found[job] = reason
     return found
 

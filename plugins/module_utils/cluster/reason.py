@@ -26,7 +26,7 @@ from .pod_status import HARMLESS, container_statuses, pod_phase
 from .pool_declarations import NATIVE
 from .related import has_succeeded, is_about_pod, is_about_workload, own_pods
 from .rollout import during_update
-from .shortage import shortage_of
+from .shortage import Shortages
 from .start_failure import (
     concerns_template,
     config_hint,
@@ -47,7 +47,8 @@ from .time_limits import expiry_text, limit_text
 class ClusterView:
     """What is known of the cluster around a job's pods.
 
-    ``nodes``: all of them, with their usage to show how much is missing; None where they were not read.
+    ``nodes``: all of them, with their usage to show how much is missing; None where they were not read. ``shortages``:
+    what pods find on none of them, where several jobs are looked at.
     ``pod_nodes``: those that pods which are not ready are on. ``preemption``: who preempted the job, in words.
     ``devices``: those that claims can have; None where they were not read. ``jobs``: the jobs of pods, by uid.
     ``queued``: what a job in a queue waits for, where Kueue's Workload or Volcano's PodGroup was read.
@@ -61,6 +62,7 @@ class ClusterView:
     jobs: Mapping[str, str] = field(default_factory=dict)
     queued: PendingReason | None = None
     forbidden: str = ""
+    shortages: Shortages | None = None
 
 
 def reason_for(
@@ -484,7 +486,7 @@ def _unschedulable_reason(pod: Object, condition: Mapping[str, Any], around: Clu
 
         shortage = device_shortage(pod, nodes, around.devices, around.jobs)
     elif nodes is not None and not about_claims and not claims_devices(pod):
-        shortage = shortage_of(pod, nodes, message)
+        shortage = (around.shortages or Shortages(nodes)).of(pod, message)
     if not shortage:
         text = f"pod {name} cannot be scheduled{'' if message else ': the scheduler gave no reason'}"
         lasting = nodes is None and _NO_NODE_MATCHES.search(message) is not None

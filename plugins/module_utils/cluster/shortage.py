@@ -18,6 +18,7 @@ from ..accelerators.catalog import BROKEN, MEMORY, catalog, has_word, whole_devi
 from ..kube.resources import Object
 from ..labels import DEFAULT_POOL, GPU_TYPE, JOB_TYPE, POOL, priority_class_name
 from ..manifest.problems import enumerated, nearest
+from .alike_pods import deciding_amounts
 from .node_affinity import unmet_expressions
 from .nodes import ACTIVE, FAULTY, MAINTAINING, Node, Taint, cores, counted_requests, gibibytes
 from .pending_reason import UNKNOWN_POOL, UNKNOWN_TYPE
@@ -49,6 +50,25 @@ def shortage_of(pod: Object, nodes: Sequence[Node], refusal: str = "") -> Shorta
     that they are in use.
     """
     return shortage_at(pod, place_of(pod, nodes), refusal)
+
+
+class Shortages:
+    """What pods find on none of these nodes: found once for all that are alike, because both may be thousands."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+        self._known: dict[str, Shortage | None] = {}
+
+    def of(self, pod: Object, refusal: str = "") -> Shortage | None:
+        """As ``shortage_of`` finds it."""
+        spec, labels = pod["spec"], pod["metadata"].get("labels") or {}
+        # All of a pod that this file looks at.
+        fields = [spec.get(name) for name in ("nodeSelector", "tolerations", "priorityClassName")]
+        fields += [(spec.get("affinity") or {}).get("nodeAffinity"), main_container(spec["containers"]).get("image")]
+        alike = repr((deciding_amounts(pod), fields, labels.get(JOB_TYPE), refusal))
+        if alike not in self._known:
+            self._known[alike] = shortage_of(pod, self._nodes, refusal)
+        return self._known[alike]
 
 
 def shortage_at(pod: Object, found: Shortage | Place, refusal: str = "") -> Shortage | None:

@@ -11,7 +11,6 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 from ..cluster.nodes import Node, slim_node
@@ -19,6 +18,7 @@ from ..cluster.pending_reason import PendingReason
 from ..cluster.prediction import missing, needed_names, unschedulable
 from ..cluster.quota_fit import refused_by_quotas
 from ..cluster.read_jobs import JobId
+from ..cluster.shortage import Shortages
 from ..cluster.status import pods_wanted
 from ..engine.dry_run import several_jobs
 from ..engine.plan import Plan
@@ -27,7 +27,7 @@ from ..kube.client import Client
 from ..kube.concurrency import run_concurrently
 from ..kube.errors import KubeError
 from ..kube.resources import NODE, RESOURCE_QUOTA, Resource
-from ..labels import DEFAULT_POOL, JOB_TYPE, POOL
+from ..labels import DEFAULT_POOL, POOL
 from ..manifest.problems import abridged
 from .select import SelectedJob
 
@@ -35,8 +35,7 @@ R = TypeVar("R")
 Object = Mapping[str, Any]
 Planned = tuple[SelectedJob, Plan]
 
-# Of a pod spec, what says nothing about a single node and a quota, or is looked at by its parts.
-_NOT_JUDGED = frozenset({"containers", "subdomain", "topologySpreadConstraints", "volumes"})
+_NO_MATTER_TO_QUOTAS = frozenset({"containers", "subdomain", "topologySpreadConstraints", "volumes"})
 
 
 def precheck(
@@ -84,39 +83,33 @@ def advice(jobs: Iterable[SelectedJob]) -> list[str]:
 class _Look:
     """What one look at the cluster has found; None is what could not be read."""
 
-    nodes: Sequence[Node] | None
+    shortages: Shortages | None
     quotas: Mapping[str, Sequence[Object] | None]  # by namespace
     present: Mapping[tuple[Resource, str], set[str] | None]  # names of objects by kind and namespace
-    memo: dict[str, list[PendingReason]]  # nodes are many
+    refusals: dict[str, list[PendingReason]]  # of quotas, by what pods are
 
     def reasons(self, plan: Plan, skipped: frozenset[str]) -> Iterator[PendingReason]:
         workload = plan.steps[0].desired
-        # Trainings of a sweep differ in command and environment, services in their name: they are judged once.
-        template = workload["spec"]["template"]
-        spec = {name: value for name, value in template["spec"].items() if name not in _NOT_JUDGED}
-        containers = [(one.get("image"), one.get("resources")) for one in template["spec"]["containers"]]
-        if self.nodes is not None and "pool" not in skipped:
-            affinity = (spec.get("affinity") or {}).get("nodeAffinity")
-            job_type = ((template.get("metadata") or {}).get("labels") or {}).get(JOB_TYPE)
-            yield from self._judged_once(
-                ({**spec, "affinity": affinity}, containers, job_type), partial(unschedulable, workload, self.nodes)
-            )
+        if self.shortages is not None and "pool" not in skipped:
+            yield from unschedulable(workload, self.shortages)
         if "quota" not in skipped and (quotas := self.quotas[plan.namespace]):
-            number = pods_wanted({**workload, "status": {}})
-            yield from self._judged_once(
-                (spec, containers, plan.namespace, number), partial(refused_by_quotas, workload, quotas)
-            )
+            yield from self._refused_by(quotas, workload)
         for (resource, namespace), names in self.present.items():
             if namespace == plan.namespace and names is not None:
                 present = names | {step.name for step in plan.steps[1:] if step.kind == resource.kind}
                 for reason in missing(workload, resource, present):  # Without nodes, predictions look no further.
-                    yield replace(reason, predicted=reason.predicted and self.nodes is not None)
+                    yield replace(reason, predicted=reason.predicted and self.shortages is not None)
 
-    def _judged_once(self, pods: Any, judge: Callable[[], Iterable[PendingReason]]) -> list[PendingReason]:
-        key = json.dumps(pods, sort_keys=True)
-        if key not in self.memo:
-            self.memo[key] = list(judge())
-        return self.memo[key]
+    def _refused_by(self, quotas: Sequence[Object], workload: Object) -> list[PendingReason]:
+        """Trainings of a sweep differ in command and environment, services in their name: they are judged once."""
+        pod = workload["spec"]["template"]["spec"]
+        spec = {name: value for name, value in pod.items() if name not in _NO_MATTER_TO_QUOTAS}
+        resources = [one.get("resources") for one in pod["containers"]]
+        number = pods_wanted({**workload, "status": {}})
+        alike = json.dumps([workload["metadata"]["namespace"], spec, resources, number], sort_keys=True)
+        if alike not in self.refusals:
+            self.refusals[alike] = list(refused_by_quotas(workload, quotas))
+        return self.refusals[alike]
 
 
 def _look_at(plans: Sequence[Plan], client: Client, *, reads_nodes: bool) -> _Look:
@@ -145,11 +138,12 @@ def _look_at(plans: Sequence[Plan], client: Client, *, reads_nodes: bool) -> _Lo
     namespaces = sorted({plan.namespace for plan in plans})
     questions = [*([(NODE, "")] if reads_nodes else []), *((RESOURCE_QUOTA, each) for each in namespaces), *needed]
     answers = dict(zip(questions, run_concurrently(read, questions, client.concurrency), strict=True))
+    nodes: Sequence[Node] | None = answers.get((NODE, ""))
     return _Look(
-        nodes=answers.get((NODE, "")),
+        shortages=None if nodes is None else Shortages(nodes),
         quotas={namespace: answers[RESOURCE_QUOTA, namespace] for namespace in namespaces},
         present={question: answers[question] for question in needed},
-        memo={},
+        refusals={},
     )
 
 

@@ -20,6 +20,7 @@ from ..cluster.read_nodes import read_node
 from ..cluster.read_reasons import read_forbidden, read_queued
 from ..cluster.reason import ClusterView, pending_reasons, quota_refusal, refused_condition
 from ..cluster.related import is_pod_ready, own_pods, pods_of_template
+from ..cluster.shortage import Shortages
 from ..cluster.status import is_held, is_suspended, is_terminating
 from ..kube.client import Client
 from ..kube.errors import KubeError, if_allowed
@@ -61,6 +62,7 @@ class Feasibility:
         self._crash_loops: dict[Hashable, tuple[str, PendingReason]] = {}  # with the name of the pod
         self._needs_user_since: dict[Hashable, float] = {}
         self._nodes: Sequence[Node] | None = None
+        self._shortages: Shortages | None = None  # of these
         self._nodes_read_at = -math.inf
         self._checked: set[str] = set()  # uids of the pods for which nodes were read
         self._answers: dict[Hashable, tuple[float, Any]] = {}
@@ -88,7 +90,9 @@ class Feasibility:
             nodes = self._nodes_for(current)
             lost, devices = self._lost_nodes(current), self._devices_for(current)
             queued, forbidden = self._queued(workload, current), self._forbidden(workload, current)
-            around = ClusterView(nodes, lost, devices=devices, queued=queued, forbidden=forbidden)
+            around = ClusterView(
+                nodes, lost, devices=devices, queued=queued, forbidden=forbidden, shortages=self._shortages
+            )
             found = list(pending_reasons(workload, current, events, around))
             holds = partial(self._is_final, namespace=namespace, pods=current, fresh=fresh)
             final = next(filter(holds, (reason for reason in found if reason.final)), None)
@@ -142,6 +146,7 @@ class Feasibility:
         now = self._clock()
         if waiting - self._checked or (waiting and now - self._nodes_read_at > _NODES_MAX_AGE):
             self._nodes = if_allowed(lambda: self._client.list_slim(NODE, slim_node), None)
+            self._shortages = None if self._nodes is None else Shortages(self._nodes)
             self._nodes_read_at = now
             self._checked |= waiting
         return self._nodes if waiting else None

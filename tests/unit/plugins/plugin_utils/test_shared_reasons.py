@@ -18,6 +18,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster import nat
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster import queue_reasons as queues
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.pending_reason import PendingReason
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import ClusterView, pending_reasons
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.shortage import Shortages
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.kube.resources import (
     PERSISTENT_VOLUME_CLAIM,
     SECRET,
@@ -66,24 +67,24 @@ def of_gone_pods() -> Iterator[tuple[str, Any]]:
     with_secret = {**job, "spec": {"template": {"spec": {"containers": [of_secret]}}}}
     yield (
         "a queue of Kueue",
-        lambda: [queues.waiting_in_queue(job, "q", [{**kueue, "spec": {"queueName": "q"}}])],
+        lambda: [queues.Admissions([{**kueue, "spec": {"queueName": "q"}}]).reason(job, "q")],
     )
     yield (
         "paused in a queue of Kueue",
-        lambda: [queues.waiting_in_queue(job, "q", [{**kueue, "spec": {"active": False}}])],
+        lambda: [queues.Admissions([{**kueue, "spec": {"active": False}}]).reason(job, "q")],
     )
-    yield "a queue of Volcano", lambda: [queues.waiting_in_volcano(group, [group], [])]
+    yield "a queue of Volcano", lambda: [queues.PodGroups([group], []).reason("g")]
     gang = {**job, "metadata": {**job["metadata"], "annotations": {"runwhere.ai/gang": "2"}}}
     grouped = {"spec": {"schedulingGroup": {"podGroupName": "g"}}}
     of_gang = {"metadata": {"name": "g"}, "status": {"conditions": [{"type": "PodGroupScheduled", "status": "False"}]}}
     unplaced = {"conditions": [{**of_gang["status"]["conditions"][0], "reason": "Unschedulable"}]}
-    yield "a gang without a group", lambda: [native_gangs.waiting_for_gang(gang, [{"spec": {}}], ())]
-    yield "a gang that fails", lambda: [native_gangs.waiting_for_gang(gang, [grouped], [of_gang])]
+    yield "a gang without a group", lambda: [native_gangs.waiting_for_gang(gang, [{"spec": {}}], {})]
+    yield "a gang that fails", lambda: [native_gangs.waiting_for_gang(gang, [grouped], {"g": of_gang})]
     yield (
         "a gang without room",
-        lambda: [native_gangs.waiting_for_gang(gang, [grouped], [{**of_gang, "status": unplaced}])],
+        lambda: [native_gangs.waiting_for_gang(gang, [grouped], {"g": {**of_gang, "status": unplaced}})],
     )
-    yield "no node, before it is submitted", lambda: prediction.unschedulable(job, accounted([node()]))
+    yield "no node, before it is submitted", lambda: prediction.unschedulable(job, Shortages(accounted([node()])))
     for kind in (SERVICE_ACCOUNT, SECRET, PERSISTENT_VOLUME_CLAIM):
         yield f"{kind.kind} missing", lambda kind=kind: prediction.missing(job, kind, ())
     yield "Secret of a variable missing", lambda: prediction.missing(with_secret, SECRET, ())

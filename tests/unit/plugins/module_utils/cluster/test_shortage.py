@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.shortage import shortage_of
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster import shortage
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.shortage import Shortages, shortage_of
 
 from .live_objects import GPU, GPU_TYPE, NO_POOL, POOL, accounted, node, pod
 
@@ -403,3 +404,38 @@ def test_of_many_pools_five_are_named() -> None:
     said = shortage_of(pod(nodeSelector=A), nodes)
     assert said is not None
     assert "(existing pools: p0, p1, p2, p3, p4 and 4 others)" in said.hint
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pods_that_are_not_alike_do_not_get_the_answer_of_another(case: str) -> None:
+    """Each pod of these cases, and each with another image, label or class, one after the other on the same nodes."""
+    _pod, nodes, others, _sentence = CASES[case]
+    seen = accounted(nodes, others)
+    found = Shortages(seen)
+    for waiting, *_ in CASES.values():
+        main, *more = waiting["spec"]["containers"]
+        arm = {**waiting["spec"], "containers": [{**main, "image": ON_ARM["image"]}, *more]}
+        high = {**waiting["spec"], "priorityClassName": "gpuctl-high"}
+        labels = {**(waiting["metadata"].get("labels") or {}), "runwhere.ai/job-type": "training"}
+        for changed in (
+            waiting,
+            {**waiting, "spec": arm},
+            {**waiting, "spec": high},
+            {**waiting, "metadata": {**waiting["metadata"], "labels": labels}},
+        ):
+            for refusal in ("", "0/1 nodes are available: 1 Insufficient cpu."):
+                assert found.of(changed, refusal) == shortage_of(changed, seen, refusal)
+
+
+def test_alike_pods_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+
+    def counted(waiting: dict[str, Any], *rest: Any) -> Any:
+        looks.append(waiting["metadata"]["name"])
+        return shortage_of(waiting, *rest)
+
+    monkeypatch.setattr(shortage, "shortage_of", counted)
+    found = Shortages(accounted([node(labels=A)]))
+    answers = [found.of(pod(f"sweep-{number}", gpu=9, nodeSelector=A)) for number in range(100)]
+    assert len({answer.text for answer in answers if answer}) == 1
+    assert looks == ["sweep-0"]

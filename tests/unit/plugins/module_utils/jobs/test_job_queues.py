@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.admission import JobQueue
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.queue_reasons import (
-    waiting_in_queue,
-    waiting_in_volcano,
+    Admissions,
+    PodGroups,
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.jobs.job_queues import kept_queue
 
@@ -100,14 +100,14 @@ def admission(name: str, uid: str, created: str, priority: int = 0, **more: Any)
 )
 def test_the_place_in_the_queue(others: list[dict[str, Any]], place: str):
     own = admission("a", "1", "2026-01-02T00:00:00Z")
-    reason = waiting_in_queue(workload("Job", "kueue/q"), "q", [*others, own])
+    reason = Admissions([*others, own]).reason(workload("Job", "kueue/q"), "q")
     assert reason is not None
     assert place in reason.text
     assert "since 2026-01-02T00:00:00Z" in reason.text
 
 
 def test_a_job_that_kueue_does_not_know_has_no_place():
-    assert waiting_in_queue(workload("Job", "kueue/q"), "q", []) is None
+    assert Admissions([]).reason(workload("Job", "kueue/q"), "q") is None
 
 
 def test_a_job_that_was_evicted_waits_since_then():
@@ -118,7 +118,7 @@ def test_a_job_that_was_evicted_waits_since_then():
         "lastTransitionTime": "2026-01-05T00:00:00Z",
     }
     own = {**admission("a", "1", "2026-01-02T00:00:00Z"), "status": {"conditions": [evicted]}}
-    reason = waiting_in_queue(workload("Job", "kueue/q"), "q", [own])
+    reason = Admissions([own]).reason(workload("Job", "kueue/q"), "q")
     assert reason is not None
     assert "since 2026-01-05T00:00:00Z, number 1 of 1 that wait there: preempted" in reason.text
 
@@ -153,5 +153,5 @@ EVENTS = [
     ],
 )
 def test_what_volcano_says(own: dict[str, Any], others: list[dict[str, Any]], said: str | None):
-    reason = waiting_in_volcano(own, [own, *others], EVENTS)
+    reason = PodGroups([own, *others], EVENTS).reason(own["metadata"]["name"])
     assert (reason is None) if said is None else (reason is not None and said in reason.text)
