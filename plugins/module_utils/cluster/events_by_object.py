@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The events of jobs. Pure."""
+"""Events by what they are about. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..kube.resources import Object
 
 
 class EventsByObject:
-    """Events by what they are about: those of a namespace need not be searched for each of its jobs."""
+    """So that those of a namespace are not searched for each of its jobs."""
 
     def __init__(self, events: Iterable[Object]) -> None:
         self._events = [*events]

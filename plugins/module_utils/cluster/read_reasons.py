@@ -19,7 +19,7 @@ from .declared import read_declared
 from .devices import claims_devices
 from .events_by_object import EventsByObject
 from .node_loss import nodes_in_doubt
-from .nodes import Node, PodUse, slim_node
+from .nodes import FAULTY, Node, PodUse, slim_node
 from .pending_reason import PendingReason
 from .pool_declarations import NATIVE
 from .preemption import PREEMPTED, by_start_of_name, last_preemption, may_be_preempted, preemption_text
@@ -85,25 +85,22 @@ def reasons_of(
     places = {pod["metadata"]["namespace"] for pod in waiting if claims_devices(pod)}
     devices = read_devices(client, places) if nodes is not None and places else None
     names = {use.uid: f"job {use.job} in namespace {use.namespace}" for use in uses or () if use.job}
-    pod_nodes = nodes if nodes is not None else _nodes_in_doubt(client, chain(*(pods.get(job, ()) for job in active)))
+    if nodes is None:
+        pod_nodes = _nodes_in_doubt(client, chain(*(pods.get(job, ()) for job in active)))
+    else:  # Of the others nothing is said, and each job looks at all of these.
+        pod_nodes = [node for node in nodes if node.status == FAULTY]
     preemptions = _read_preemptions(client, active, pods, uses)
     queued = read_queued(client, workloads, pods)
     forbidden = read_forbidden(client, active, pods)
-    by_object, shortages = EventsByObject(events), None if nodes is None else Shortages(nodes)
+    shortages = None if nodes is None else Shortages(nodes)
+    by_object = EventsByObject(events)
     found = {
         job: reason_for(
             workload,
             pods.get(job, ()),
             by_object.of(workload, [pod["metadata"]["name"] for pod in pods.get(job, ())]),
             ClusterView(
-                nodes,
-                pod_nodes,
-                preemptions.get(job, ""),
-                devices,
-                names,
-                queued.get(job),
-                forbidden.get(job, ""),
-                shortages,
+                shortages, pod_nodes, preemptions.get(job, ""), devices, names, queued.get(job), forbidden.get(job, "")
             ),
         )
         for job, workload in workloads.items()

@@ -47,22 +47,21 @@ from .time_limits import expiry_text, limit_text
 class ClusterView:
     """What is known of the cluster around a job's pods.
 
-    ``nodes``: all of them, with their usage to show how much is missing; None where they were not read. ``shortages``:
-    what pods find on none of them, where several jobs are looked at.
+    ``shortages``: what pods find on no node, with how much is missing where usage is known; None where nodes were not
+    read.
     ``pod_nodes``: those that pods which are not ready are on. ``preemption``: who preempted the job, in words.
     ``devices``: those that claims can have; None where they were not read. ``jobs``: the jobs of pods, by uid.
     ``queued``: what a job in a queue waits for, where Kueue's Workload or Volcano's PodGroup was read.
     ``forbidden``: what a policy says against as many pods as the job asks for.
     """
 
-    nodes: Sequence[Node] | None = None
+    shortages: Shortages | None = None
     pod_nodes: Sequence[Node] = ()
     preemption: str = ""
     devices: Inventory | None = None
     jobs: Mapping[str, str] = field(default_factory=dict)
     queued: PendingReason | None = None
     forbidden: str = ""
-    shortages: Shortages | None = None
 
 
 def reason_for(
@@ -466,7 +465,7 @@ _SELECTOR_FAILS = re.compile(r"claim \S+: (selector #\d+): CEL runtime error: (.
 
 
 def _unschedulable_reason(pod: Object, condition: Mapping[str, Any], around: ClusterView) -> PendingReason:
-    nodes, name = around.nodes, pod["metadata"]["name"]
+    shortages, name = around.shortages, pod["metadata"]["name"]
     # The scheduler does not look at a gated pod (KEP-3521): nodes and claims cannot be the reason.
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     if gates:
@@ -481,15 +480,15 @@ def _unschedulable_reason(pod: Object, condition: Mapping[str, Any], around: Clu
         return PendingReason(text, "Correct the selector: not every device has what it names", needs_user=True)
     about_claims = "persistentvolumeclaim" in message.lower()  # reported first, whatever the nodes have free
     shortage = None
-    if nodes is not None and around.devices is not None and claims_devices(pod):
+    if shortages and around.devices is not None and claims_devices(pod):
         from .device_shortage import device_shortage  # few pods claim devices
 
-        shortage = device_shortage(pod, nodes, around.devices, around.jobs)
-    elif nodes is not None and not about_claims and not claims_devices(pod):
-        shortage = (around.shortages or Shortages(nodes)).of(pod, message)
+        shortage = device_shortage(pod, shortages.nodes, around.devices, around.jobs)
+    elif shortages and not about_claims and not claims_devices(pod):
+        shortage = shortages.of(pod, message)
     if not shortage:
         text = f"pod {name} cannot be scheduled{'' if message else ': the scheduler gave no reason'}"
-        lasting = nodes is None and _NO_NODE_MATCHES.search(message) is not None
+        lasting = shortages is None and _NO_NODE_MATCHES.search(message) is not None
         return PendingReason(text, final=lasting, needs_other_nodes=lasting, scheduler=message)
     return PendingReason(
         f"pod {name} cannot be scheduled: {shortage.text}",

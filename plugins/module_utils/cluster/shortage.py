@@ -56,7 +56,7 @@ class Shortages:
     """What pods find on none of these nodes: found once for all that are alike, because both may be thousands."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self._nodes = nodes
+        self.nodes = nodes
         self._known: dict[str, Shortage | None] = {}
 
     def of(self, pod: Object, refusal: str = "") -> Shortage | None:
@@ -67,7 +67,7 @@ class Shortages:
         fields += [(spec.get("affinity") or {}).get("nodeAffinity"), main_container(spec["containers"]).get("image")]
         alike = repr((deciding_amounts(pod), fields, labels.get(JOB_TYPE), refusal))
         if alike not in self._known:
-            self._known[alike] = shortage_of(pod, self._nodes, refusal)
+            self._known[alike] = shortage_of(pod, self.nodes, refusal)
         return self._known[alike]
 
 

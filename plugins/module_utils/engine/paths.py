@@ -87,10 +87,10 @@ def key_of_entry(step: str) -> Mapping[str, Any]:
 
 def is_tree(fields: Any) -> bool:
     """Whether it is a ``fieldsV1`` tree."""
-    trees = [fields]  # which grows. Recursion would take half of the time in which hundreds of objects are compared.
+    trees = [fields]  # Recursion would take half of the time in which hundreds of objects are compared.
     try:
-        for tree in trees:
-            for step, below in tree.items():
+        while trees:
+            for step, below in trees.pop().items():
                 if below or not isinstance(below, dict):
                     trees.append(below)
                 if step[:2] == "k:" and not isinstance(key_of_entry(step), dict):

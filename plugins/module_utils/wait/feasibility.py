@@ -61,8 +61,7 @@ class Feasibility:
         self._clock = clock
         self._crash_loops: dict[Hashable, tuple[str, PendingReason]] = {}  # with the name of the pod
         self._needs_user_since: dict[Hashable, float] = {}
-        self._nodes: Sequence[Node] | None = None
-        self._shortages: Shortages | None = None  # of these
+        self._shortages: Shortages | None = None
         self._nodes_read_at = -math.inf
         self._checked: set[str] = set()  # uids of the pods for which nodes were read
         self._answers: dict[Hashable, tuple[float, Any]] = {}
@@ -87,12 +86,10 @@ class Feasibility:
         current = own_pods(workload, pods) if fresh else pods_of_template(workload, pods)
         namespace = workload["metadata"]["namespace"]
         try:
-            nodes = self._nodes_for(current)
+            shortages = self._shortages_for(current)
             lost, devices = self._lost_nodes(current), self._devices_for(current)
             queued, forbidden = self._queued(workload, current), self._forbidden(workload, current)
-            around = ClusterView(
-                nodes, lost, devices=devices, queued=queued, forbidden=forbidden, shortages=self._shortages
-            )
+            around = ClusterView(shortages, lost, devices=devices, queued=queued, forbidden=forbidden)
             found = list(pending_reasons(workload, current, events, around))
             holds = partial(self._is_final, namespace=namespace, pods=current, fresh=fresh)
             final = next(filter(holds, (reason for reason in found if reason.final)), None)
@@ -139,17 +136,16 @@ class Feasibility:
 
         return self._cached((namespace, reason.refusal), lambda: if_allowed(still_holds, True))
 
-    def _nodes_for(self, pods: Sequence[Object]) -> Sequence[Node] | None:
-        """All nodes, if the scheduler has found none for a pod."""
+    def _shortages_for(self, pods: Sequence[Object]) -> Shortages | None:
+        """Those of all nodes, if the scheduler has found none for a pod."""
         # Its message counts nodes by reason and names none (pkg/scheduler/framework/types.go, FitError).
         waiting = {pod["metadata"]["uid"] for pod in pods if refused_condition(pod)}
         now = self._clock()
         if waiting - self._checked or (waiting and now - self._nodes_read_at > _NODES_MAX_AGE):
-            self._nodes = if_allowed(lambda: self._client.list_slim(NODE, slim_node), None)
-            self._shortages = None if self._nodes is None else Shortages(self._nodes)
+            self._shortages = if_allowed(lambda: Shortages(self._client.list_slim(NODE, slim_node)), None)
             self._nodes_read_at = now
             self._checked |= waiting
-        return self._nodes if waiting else None
+        return self._shortages if waiting else None
 
     def _devices_for(self, pods: Sequence[Object]) -> Inventory | None:
         """All devices and claims, if the scheduler has found none for a pod."""

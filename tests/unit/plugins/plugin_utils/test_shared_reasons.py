@@ -105,11 +105,11 @@ def cases() -> Iterator[tuple[str, Any]]:
         return lambda job: pending_reasons(*(of_job(each, job) for each in objects), view)
 
     for name, (obj, pods, events, _sentence) in reasons.CASES.items():
-        yield name, found(ClusterView(nodes), obj, pods, events)
+        yield name, found(ClusterView(Shortages(nodes)), obj, pods, events)
     for name, (obj, pods, _sentence) in reasons.LOSSES.items():
         yield f"lost: {name}", found(ClusterView(None, away), obj, pods, [])
     for name, (waits, events, _sentence) in devices.REASONS.items():
-        yield f"devices: {name}", found(ClusterView([]), devices.JOB, [waits], events)
+        yield f"devices: {name}", found(ClusterView(Shortages([])), devices.JOB, [waits], events)
     preempted = ClusterView(preemption="the job was preempted by job big of namespace ml on node n1")
     yield "preempted", found(preempted, workload(), [pod(status=unscheduled("no"))], [])
     yield "preempted, and gone", found(preempted, workload(), [], [])

@@ -15,6 +15,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.devices im
 )
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.nodes import Node, PodUse, slim_node, slim_pod
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason import ClusterView, reason_for
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.shortage import Shortages
 from ansible_collections.runwhere.gpuctl.plugins.module_utils.labels import CLAIMED_DEVICES
 
 Object = dict[str, Any]
@@ -368,7 +369,7 @@ REASONS: dict[str, tuple[Object, list[Object], str]] = {
 
 @pytest.mark.parametrize(("waits", "events", "sentence"), REASONS.values(), ids=REASONS)
 def test_why_a_job_gets_no_devices(waits: Object, events: list[Object], sentence: str):
-    assert reason_for(JOB, [waits], events, ClusterView([node("n1")])) == sentence
+    assert reason_for(JOB, [waits], events, ClusterView(Shortages([node("n1")]))) == sentence
 
 
 def test_a_resource_that_stands_for_a_class():

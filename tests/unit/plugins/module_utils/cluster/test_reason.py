@@ -14,6 +14,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.reason imp
     quota_refusal,
     reason_for,
 )
+from ansible_collections.runwhere.gpuctl.plugins.module_utils.cluster.shortage import Shortages
 
 from .live_objects import POOL, accounted, container, event, node, pod, unscheduled, with_container, workload
 
@@ -669,7 +670,7 @@ def test_the_most_important_reason(
     obj: dict[str, Any], pods: list[dict[str, Any]], events: list[dict[str, Any]], sentence: str | None
 ) -> None:
     nodes = accounted([node("n1", labels={POOL: "a"}), node("n2", labels={POOL: "a"})])
-    assert reason_for(obj, pods, events, ClusterView(nodes, nodes)) == sentence
+    assert reason_for(obj, pods, events, ClusterView(Shortages(nodes), nodes)) == sentence
 
 
 BACK_OFF = 'Back-off pulling image "reg/ml:v1": ErrImagePull: '
@@ -801,7 +802,7 @@ def test_what_only_a_person_can_mend(
     pods: list[dict[str, Any]], events: list[dict[str, Any]], needs_user: bool
 ) -> None:
     nodes = accounted([node(labels={"nvidia.com/gpu.product": "A100"})], [pod("y", gpu=8, nodeName="n1")])
-    first = next(pending_reasons(workload(), pods, events, ClusterView(nodes, nodes)))
+    first = next(pending_reasons(workload(), pods, events, ClusterView(Shortages(nodes), nodes)))
     assert first.needs_user is needs_user
     assert not (first.needs_user and first.final)
 
@@ -984,7 +985,7 @@ def test_what_a_job_waits_for_in_a_queue_of_volcano_comes_before_the_words_of_it
 
 def test_but_not_before_what_no_queue_can_mend():
     waits = pod(schedulerName="volcano", status=unscheduled(NO_MATCH), nodeSelector={POOL: "none"})
-    around = ClusterView(nodes=[slim_node(node())], queued=IN_VOLCANO)
+    around = ClusterView(Shortages([slim_node(node())]), queued=IN_VOLCANO)
     first, *others = pending_reasons(workload(), [waits], [], around)
     assert first.final
     assert IN_VOLCANO in others
