@@ -18,7 +18,7 @@ from ansible_collections.runwhere.gpuctl.plugins.module_utils.insight.events.asy
 )
 from integration.api import Api
 from integration.test_event_source import job
-from kubesim import Cluster
+from kubesim import LAB_USER_TOKEN, Cluster
 
 from .hostile import Visitor, forward, hostile
 from .test_answers import SEEDS, VALUES, places_in
@@ -111,6 +111,39 @@ def test_no_text_of_a_tenant_is_more_than_text(cluster: Cluster) -> None:
     }
     assert any("\uff5b" in text for text in strings_in(found))
     assert_inert(found)
+
+
+def test_what_may_no_longer_be_listed_is_not_gone(tmp_path: Path) -> None:
+    """An account loses the permission to list nodes and quotas: no node is lost, and what was reported stays known."""
+    with Cluster(nodes=2).running() as cluster:
+        cluster.kubeconfig(tmp_path / "kubeconfig")
+        api = Api(str(tmp_path / "kubeconfig"))
+        hard = {"requests.nvidia.com/gpu": "1"}
+        quota = {"kind": "ResourceQuota", "metadata": {"name": "gpus", "labels": {"runwhere.ai/quota": "teams"}}}
+        api.create("resourcequota", {**quota, "apiVersion": "v1", "spec": {"hard": hard}}, "default")
+        api.create("job", job("stays"), "default")
+        cluster.call(lambda: grant_jobs_alone(cluster))
+
+        def seen(token: str) -> list[str]:
+            state = str(tmp_path / "state")
+            found = events_of(4, host=cluster.url, api_key=token, validate_certs=False, state_file=state)
+            return sorted(event["type"] for event in found)
+
+        assert seen(cluster.token) == ["job.started", "job.submitted", "quota.nearly_used"]
+        assert seen(LAB_USER_TOKEN) == []
+        assert seen(cluster.token) == []
+
+
+def grant_jobs_alone(cluster: Cluster) -> None:
+    group, verbs = "rbac.authorization.k8s.io", ["get", "list", "watch"]
+    rules = [
+        {"apiGroups": ["apps", "batch"], "resources": ["*"], "verbs": verbs},
+        {"apiGroups": [""], "resources": ["pods", "configmaps", "events"], "verbs": verbs},
+    ]
+    subject = {"apiGroup": group, "kind": "User", "name": "lab-user"}
+    binding = {"roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "jobs"}, "subjects": [subject]}
+    cluster.registry.create("ClusterRole", {"metadata": {"name": "jobs"}, "rules": rules})
+    cluster.registry.create("ClusterRoleBinding", {"metadata": {"name": "jobs"}, **binding})
 
 
 def damaging(cluster: Cluster, seed: int, said: list[str]) -> Any:

@@ -26,7 +26,7 @@ _FIRST_LINE = timedelta(seconds=2)  # A log that begins within this time after i
 _SILENCE = timedelta(minutes=1)  # Programs that load models or buffer their output say nothing for a while.
 _ROTATED_SIZE = 64 * 1024  # bytes: one rotated log in 160 has less
 _CHUNK = 1024 * 1024
-_HEADING = re.compile(rb"^==> (\S+) <==\n", re.MULTILINE)
+_HEADING = re.compile(rb"^==> ([-.a-z0-9]+) <==\n", re.MULTILINE)
 _PAGE = 4096
 _MOST_COMPARED = 1024 * _CHUNK  # bytes: in a log of equal lines, each of them may be the one to continue from
 _LINE = 64 * 1024  # bytes of a line that are compared

@@ -63,6 +63,7 @@ LOGGER = logging.getLogger("runwhere.gpuctl.jobs")
 Object = dict[str, Any]
 Deliver = Callable[[dict[str, Any]], None]
 
+_NODES = WatchQuery(NODE, None, optional=True, slim=slim_watched_node)
 _LONGEST_PAUSE = 30.0  # seconds without a look at the clock
 _HANDLED = 1.0  # seconds after which a rule engine has handled what it has taken
 
@@ -198,7 +199,7 @@ class JobsSource:
             yield WatchQuery(POD, namespace, JOB_TYPE, optional=True, slim=slim_watched_pod)
             yield WatchQuery(EVENT, namespace, fields=PREEMPTED, optional=True, slim=without_managed_fields)
             yield WatchQuery(RESOURCE_QUOTA, namespace, QUOTA, optional=True, slim=without_managed_fields)
-        yield WatchQuery(NODE, None, optional=True, slim=slim_watched_node)
+        yield _NODES
 
     def _first_look(self, cache: _News) -> None:
         for query in self._watch_queries():
@@ -220,7 +221,7 @@ class JobsSource:
                 known = Known(**self._state.get(key))
                 if namespaces is None or known.namespace in namespaces:
                     self._job_is_gone(uid, known)
-            elif kind == "node":
+            elif kind == "node" and cache.is_read(_NODES):  # else nothing is known of it
                 self._node_is_gone(cache, uid)
             elif kind == "idle":
                 self._state.remove(key)
@@ -403,8 +404,10 @@ class JobsSource:
 
     def _forget_quotas(self, cache: _News) -> None:
         uids = {obj["metadata"]["uid"] for obj in cache.objects(RESOURCE_QUOTA)}
-        for key in self._state:
-            if key.startswith("quota/") and key.split("/")[1] not in uids:
+        quotas = (query for query in self._watch_queries() if query.resource is RESOURCE_QUOTA)
+        unread = {query.namespace for query in quotas if not cache.is_read(query)}
+        for key in [key for key in self._state if key.startswith("quota/") and key.split("/")[1] not in uids]:
+            if unread.isdisjoint((None, KnownQuota(**self._state.get(key)).namespace)):
                 self._state.remove(key)
 
     def _look_at_the_clock(self) -> None:

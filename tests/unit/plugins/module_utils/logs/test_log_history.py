@@ -166,3 +166,14 @@ def test_a_log_that_begins_late_may_have_been_rotated(tmp_path, log, options, wa
         if warns
         else []
     )
+
+
+def test_a_line_of_a_log_that_looks_like_a_heading_is_none(tmp_path):
+    """What is between the arrows is no name of a pod, and no text."""
+    dest = tmp_path / "x.log"
+    read(dest, lines("a"), lines("b"))
+    dest.write_bytes(dest.read_bytes() + b"==> \xff\xfe <==\n")
+    os.utime(dest, (AFTER, AFTER))
+    result, warned = read(dest, lines("a"), lines("b"))
+    assert (result["changed"], warned) == (True, [])
+    assert b"\xff" not in dest.read_bytes()
