@@ -317,7 +317,7 @@ def test_a_terminal_has_colours_and_nothing_else_that_acts_on_it(field: Field):
 
 
 def test_a_wait_is_one_line_that_changes(field: Field):
-    field.behave("slow", start_seconds=6, log="hello\n", run_seconds=1)
+    field.behave("slow", start_seconds=20, log="hello\n", run_seconds=1)
     result = field.ansible().job(definition=training("slow"))
     assert not result.failed, result.message
     with started(field.ansible(), arguments("slow")) as screen:
