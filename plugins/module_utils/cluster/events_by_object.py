@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from ..kube.resources import Object
+from .related import is_about_pod, is_about_workload
 
 
 class EventsByObject:
@@ -15,18 +16,20 @@ class EventsByObject:
 
     def __init__(self, events: Iterable[Object]) -> None:
         self._events = [*events]
-        self._numbers: dict[tuple[Any, Any], list[int]] = defaultdict(list)
+        self._numbers: dict[tuple[Any, str | None], list[int]] = defaultdict(list)
         for number, event in enumerate(self._events):
             involved, namespace = event.get("involvedObject") or {}, event["metadata"].get("namespace")
-            kind, name = involved.get("kind"), str(involved.get("name", ""))
-            self._numbers[namespace, involved.get("uid")].append(number)
-            if kind in ("Pod", "ReplicaSet"):
-                self._numbers[namespace, (kind, name if kind == "Pod" else name.rpartition("-")[0])].append(number)
+            name = str(involved.get("name", ""))
+            for text in {involved.get("uid"), name, name.rpartition("-")[0]}:
+                self._numbers[namespace, text].append(number)
 
-    def of(self, workload: Object, pod_names: Iterable[str]) -> list[Object]:
+    def of(self, workload: Object, pod_names: Collection[str]) -> list[Object]:
         """Those about a workload, its ReplicaSets and its pods, in the order in which they were given."""
         metadata = workload["metadata"]
-        owned = [("ReplicaSet", metadata["name"])] if workload["kind"] == "Deployment" else []
-        about = [metadata["uid"], *owned, *(("Pod", name) for name in pod_names)]
-        numbers = {number for each in about for number in self._numbers.get((metadata["namespace"], each), ())}
-        return [self._events[number] for number in sorted(numbers)]
+        namespace, texts = metadata["namespace"], (metadata["uid"], metadata["name"], *pod_names)
+        numbers = {number for text in texts for number in self._numbers.get((namespace, text), ())}
+        return [
+            event
+            for event in (self._events[number] for number in sorted(numbers))
+            if is_about_workload(event, workload) or is_about_pod(event, namespace, pod_names)
+        ]

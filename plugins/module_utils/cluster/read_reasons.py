@@ -98,7 +98,7 @@ def reasons_of(
         job: reason_for(
             workload,
             pods.get(job, ()),
-            by_object.of(workload, [pod["metadata"]["name"] for pod in pods.get(job, ())]),
+            by_object.of(workload, {pod["metadata"]["name"] for pod in pods.get(job, ())}),
             ClusterView(
                 shortages, pod_nodes, preemptions.get(job, ""), devices, names, queued.get(job), forbidden.get(job, "")
             ),

@@ -317,7 +317,7 @@ def _container_problem(pod: Object, events: Iterable[Object]) -> PendingReason |
 
 
 def _pull_problem(pod: Object, container: Object, message: str, reason: str, events: Iterable[Object]) -> PendingReason:
-    own = [event for event in events if is_about_pod(event, pod)]
+    own = [event for event in events if _is_about(event, pod)]
     cause = _pull_cause(message) or _pull_cause(_pull_event_message(own))
     name = pod["metadata"]["name"]
     text = f"image {container.get('image')} of pod {name} cannot be pulled{f': {cause}' if cause else ''}"
@@ -382,7 +382,7 @@ def _missed_startup(pod: Object, container: Object, ended: Mapping[str, Any], ev
     """
     probe = _container_spec(container, pod).get("startupProbe") or {}
     times = [ended.get(name) for name in ("startedAt", "finishedAt")]
-    missed = (e for e in events if e.get("reason") == "Unhealthy" and is_about_pod(e, pod))
+    missed = (e for e in events if e.get("reason") == "Unhealthy" and _is_about(e, pod))
     if not (probe and all(times) and any(str(e.get("message")).startswith("Startup probe failed") for e in missed)):
         return None
     period = int(probe.get("periodSeconds", 10))
@@ -433,7 +433,7 @@ def _missing_claim(workload: Object, pod: Object, events: Sequence[Object]) -> P
     missing = [one for one in spec.get("resourceClaims") or () if one["name"] not in made]
     if spec.get("nodeName") or not missing:
         return None
-    refusals = [e for e in events if e.get("reason") == "FailedResourceClaimCreation" and is_about_pod(e, pod)]
+    refusals = [e for e in events if e.get("reason") == "FailedResourceClaimCreation" and _is_about(e, pod)]
     for event in reversed(refusals if any("resourceClaimTemplateName" in one for one in missing) else ()):
         message = _CLAIM_OF_POD.sub("", event.get("message") or "")
         if quota_refusal(message):
@@ -510,7 +510,7 @@ def missing_claim(subject: str, claim: str, namespace: str) -> PendingReason:
 
 def _start_problem(workload: Object, pod: Object, events: Iterable[Object]) -> PendingReason | None:
     """What keeps the node from starting the containers: a volume, the sandbox or its network. Only events show it."""
-    faults = start_faults(pod, [event for event in events if is_about_pod(event, pod)])
+    faults = start_faults(pod, [event for event in events if _is_about(event, pod)])
     if not faults:
         return None
     message, name, node = str(faults[-1].get("message") or ""), pod["metadata"]["name"], pod["spec"]["nodeName"]
@@ -530,7 +530,7 @@ def _not_ready(pod: Object, events: Sequence[Object]) -> PendingReason | None:
     starting = [c for c in container_statuses(pod) if "running" in (c.get("state") or {}) and not c.get("ready")]
     if not starting or pod_phase(pod) != "Running":
         return None
-    failures = [event for event in events if event.get("reason") == "Unhealthy" and is_about_pod(event, pod)]
+    failures = [event for event in events if event.get("reason") == "Unhealthy" and _is_about(event, pod)]
     cause = f": {_first_line(failures[-1].get('message') or '')}" if failures else " yet"
     text = f"pod {pod['metadata']['name']} is running but not ready{cause}"
     for container in starting:
@@ -539,6 +539,10 @@ def _not_ready(pod: Object, events: Sequence[Object]) -> PendingReason | None:
             what, hint = _container_end(pod, container, ended, True, events)
             return PendingReason(f"{text}; its container {what}", hint)
     return PendingReason(text)
+
+
+def _is_about(event: Object, pod: Object) -> bool:
+    return is_about_pod(event, pod["metadata"]["namespace"], {pod["metadata"]["name"]})
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..kube.resources import Object
@@ -77,10 +77,10 @@ def is_about_workload(event: Object, workload: Object) -> bool:
     return may_own and str(involved.get("name", "")).rpartition("-")[0] == metadata["name"]
 
 
-def is_about_pod(event: Object, pod: Object) -> bool:
+def is_about_pod(event: Object, namespace: str, pod_names: Collection[str]) -> bool:
+    """About one of the named pods of a namespace."""
     involved, where = event.get("involvedObject") or {}, event["metadata"].get("namespace")
-    names = (where, involved.get("kind"), involved.get("name"))
-    return names == (pod["metadata"]["namespace"], "Pod", pod["metadata"]["name"])
+    return where == namespace and involved.get("kind") == "Pod" and involved.get("name") in pod_names
 
 
 def main_container(containers: Iterable[Object]) -> Object:

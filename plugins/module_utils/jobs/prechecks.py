@@ -7,7 +7,6 @@ jobs refer to. What the account may not read is not judged.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,6 @@ from ..cluster.prediction import missing, needed_names, unschedulable
 from ..cluster.quota_fit import refused_by_quotas
 from ..cluster.read_jobs import JobId
 from ..cluster.shortage import Shortages
-from ..cluster.status import pods_wanted
 from ..engine.dry_run import several_jobs
 from ..engine.plan import Plan
 from ..engine.planning import starts_pods
@@ -34,8 +32,6 @@ from .select import SelectedJob
 R = TypeVar("R")
 Object = Mapping[str, Any]
 Planned = tuple[SelectedJob, Plan]
-
-_NO_MATTER_TO_QUOTAS = frozenset({"containers", "subdomain", "topologySpreadConstraints", "volumes"})
 
 
 def precheck(
@@ -86,30 +82,18 @@ class _Look:
     shortages: Shortages | None
     quotas: Mapping[str, Sequence[Object] | None]  # by namespace
     present: Mapping[tuple[Resource, str], set[str] | None]  # names of objects by kind and namespace
-    refusals: dict[str, list[PendingReason]]  # of quotas, by what pods are
 
     def reasons(self, plan: Plan, skipped: frozenset[str]) -> Iterator[PendingReason]:
         workload = plan.steps[0].desired
         if self.shortages is not None and "pool" not in skipped:
             yield from unschedulable(workload, self.shortages)
-        if "quota" not in skipped and (quotas := self.quotas[plan.namespace]):
-            yield from self._refused_by(quotas, workload)
+        if "quota" not in skipped:
+            yield from refused_by_quotas(workload, self.quotas[plan.namespace] or ())
         for (resource, namespace), names in self.present.items():
             if namespace == plan.namespace and names is not None:
                 present = names | {step.name for step in plan.steps[1:] if step.kind == resource.kind}
                 for reason in missing(workload, resource, present):  # Without nodes, predictions look no further.
                     yield replace(reason, predicted=reason.predicted and self.shortages is not None)
-
-    def _refused_by(self, quotas: Sequence[Object], workload: Object) -> list[PendingReason]:
-        """Trainings of a sweep differ in command and environment, services in their name: they are judged once."""
-        pod = workload["spec"]["template"]["spec"]
-        spec = {name: value for name, value in pod.items() if name not in _NO_MATTER_TO_QUOTAS}
-        resources = [one.get("resources") for one in pod["containers"]]
-        number = pods_wanted({**workload, "status": {}})
-        alike = json.dumps([workload["metadata"]["namespace"], spec, resources, number], sort_keys=True)
-        if alike not in self.refusals:
-            self.refusals[alike] = list(refused_by_quotas(workload, quotas))
-        return self.refusals[alike]
 
 
 def _look_at(plans: Sequence[Plan], client: Client, *, reads_nodes: bool) -> _Look:
@@ -143,7 +127,6 @@ def _look_at(plans: Sequence[Plan], client: Client, *, reads_nodes: bool) -> _Lo
         shortages=None if nodes is None else Shortages(nodes),
         quotas={namespace: answers[RESOURCE_QUOTA, namespace] for namespace in namespaces},
         present={question: answers[question] for question in needed},
-        refusals={},
     )
 
 

@@ -70,7 +70,7 @@ def shown_definition(data: Any) -> Any:
 def _shown_data(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
         return [_shown_data(item) for item in data]
-    if isinstance(data, str) or not isinstance(data, Mapping):  # A test for an abstract class takes longer.
+    if not isinstance(data, Mapping):
         return data
     return {
         key: _shown_env(value) if key == "env" else _shown_data(value) for key, value in data.items()
