@@ -20,7 +20,7 @@ class EventsByObject:
         for number, event in enumerate(self._events):
             involved, namespace = event.get("involvedObject") or {}, event["metadata"].get("namespace")
             name = str(involved.get("name", ""))
-            for text in {involved.get("uid"), name, name.rpartition("-")[0]}:
+            for text in (involved.get("uid"), name, name.rpartition("-")[0]):
                 self._numbers[namespace, text].append(number)
 
     def of(self, workload: Object, pod_names: Collection[str]) -> list[Object]:
